@@ -1,7 +1,7 @@
 """Access to an API server: its address and credentials, in the cluster, by an endpoint, or by a kubeconfig.
 
 Path: InCluster, Endpoint and kubeconfig.py make an Access -> client.py connects with it.
-Rule 1: an Access is immutable; a renewed token or certificate makes a new one.
+Rule 1: an Access that a source has given never changes; a renewed token or certificate makes a new one.
 Rule 2: secrets appear in no repr and in no message.
 Source: client-go rest/config.go (Config), rest/url_utils.go (DefaultServerURL).
 """
@@ -9,31 +9,40 @@ Source: client-go rest/config.go (Config), rest/url_utils.go (DefaultServerURL).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+import msgspec
+
 from hsdns.apiserver.transport import Unreachable
 
-# A path, read at each connection, or the PEM data itself.
-Pem = str | bytes
+
+class Pem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A path, which is read at each connection, or PEM data (as Latin-1, to preserve any bytes)."""
+
+    path: str = ""
+    pem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, omit_defaults=True):
     """An API server and the credentials of one identity."""
 
-    server: str  # such as https://10.96.0.1:443, possibly with a path, without a trailing slash
-    authority: Pem | None = field(default=None, repr=False)  # None: the CAs of this host
-    certificate: Pem | None = field(default=None, repr=False)
-    key: Pem | None = field(default=None, repr=False)
-    authorization: str = field(default="", repr=False)  # value of the header: "Bearer ..."
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # impersonation
+    server: str = (
+        ""  # such as https://10.96.0.1:443, possibly with a path, without a trailing slash
+    )
+    authority: Pem | None = None  # None: the CAs of this host
+    certificate: Pem | None = None
+    key: Pem | None = None
+    authorization: str = ""  # value of the header: "Bearer ..."
+    headers: tuple[tuple[str, str], ...] = ()  # impersonation
     tls_server_name: str = ""
     insecure: bool = False
-    proxy: str = field(default="", repr=False)  # may contain a password
+    proxy: str = ""  # may contain a password
     expiry: float | None = None  # seconds since 1970
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.server!r})"
 
 
 class AccessSource(Protocol):
@@ -196,9 +205,7 @@ class InCluster:
         """Return the access with the current token; raise Unreachable."""
         if self._fault:
             raise Unreachable(self._fault)
-        return Access(
-            self.server, authority=self._authority, authorization=self._token.authorization()
-        )
+        return Access(self.server, Pem(self._authority), authorization=self._token.authorization())
 
     def invalidate(self, access: Access) -> None:
         """Reload the token before the next use."""
@@ -236,12 +243,10 @@ class Endpoint:
         self.server = server_url(urls[0], secure=secure)
         self._unused = list(urls[1:])
         self._files = [path for path in (certificate, key, authority) if path]
-        self._access = Access(
-            self.server,
-            authority=authority or None,
-            certificate=certificate or None,
-            key=key or None,
+        own, signed, secret = (
+            Pem(each) if each else None for each in (authority, certificate, key)
         )
+        self._access = Access(self.server, own, signed, secret)
 
     def check(self) -> list[str]:
         """Return a sentence for each missing file and each property without effect."""

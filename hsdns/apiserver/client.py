@@ -142,8 +142,8 @@ def _verification(access: Access, error: ssl.SSLCertVerificationError) -> str:
         advice = "renew it on the control plane, or set this host's clock"
     elif error.verify_code in _WRONG_NAME:
         advice = "connect by a name that it contains, or set tls-server-name in a kubeconfig"
-    elif isinstance(access.authority, str):
-        advice = f"is {access.authority} the CA of this cluster?"
+    elif access.authority is not None and access.authority.path:
+        advice = f"is {access.authority.path} the CA of this cluster?"
     elif access.authority is not None:
         advice = "does certificate-authority-data of the kubeconfig belong to this cluster?"
     else:
@@ -227,12 +227,12 @@ def _named(access: Access | None) -> tuple[Pem | bool | None, ...]:
 
 def _read(pem: Pem | None, what: str) -> bytes | None:
     """Read the PEM file, or return the PEM data; raise _TlsError."""
-    if not isinstance(pem, str):
-        return pem
+    if pem is None or not pem.path:
+        return None if pem is None else pem.pem.encode("latin-1")
     try:
-        return Path(pem).read_bytes()
+        return Path(pem.path).read_bytes()
     except OSError as error:
-        raise _TlsError(f"cannot read the {what} file {pem}: {error.strerror}") from None
+        raise _TlsError(f"cannot read the {what} file {pem.path}: {error.strerror}") from None
 
 
 def _make(access: Access, material: _Material) -> ssl.SSLContext:
@@ -260,7 +260,7 @@ def _flags(flags: ssl.VerifyFlags) -> ssl.VerifyFlags:
 
 
 def _origin(pem: Pem | None, what: str) -> str:
-    return f"the {what} file {pem}" if isinstance(pem, str) else f"the {what} in the kubeconfig"
+    return f"the {what} file {pem.path}" if pem and pem.path else f"the {what} in the kubeconfig"
 
 
 def _trust(context: ssl.SSLContext, authority: bytes, origin: str) -> None:

@@ -22,11 +22,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 import hsdns
 from hsdns.apiserver.access import Access, Pem, TokenFile, server_url
@@ -59,34 +60,13 @@ class KubeconfigError(ValueError):
     """An error in a kubeconfig, as a sentence for the operator."""
 
 
-class PemFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A path, or PEM data (as Latin-1, to preserve any bytes)."""
-
-    path: str = ""
-    pem: str = ""
-
-    def read(self) -> Pem:
-        """The path or the data."""
-        return self.path or self.pem.encode("latin-1")
-
-
-class Credentials(msgspec.Struct, omit_defaults=True):
+class Credentials(Access, omit_defaults=True):
     """What a kubeconfig gives: read from the file, or the output of kubeconfig_process.py, or why there is nothing."""
 
     error: str = ""
-    server: str = ""
-    authority: PemFile | None = None
-    certificate: PemFile | None = None
-    key: PemFile | None = None
-    authorization: str = ""
     token_file: str = ""
-    headers: list[tuple[str, str]] = []
-    tls_server_name: str = ""
-    insecure: bool = False
-    proxy: str = ""
-    expiry: float | None = None
-    remembered: dict[str, str] = {}
-    warnings: list[str] = []
+    remembered: dict[str, str] = msgspec.field(default_factory=dict)
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,17 +132,17 @@ def read_context(path: str, name: str = "") -> Context:
     )
 
 
-def _pem(entry: Entry, key: str, path: str) -> PemFile | None:
+def _pem(entry: Entry, key: str, path: str) -> Pem | None:
     """Return the path of a certificate or key of an entry, or its PEM data."""
     if data := entry.get(f"{key}-data"):
         try:
-            return PemFile(pem=base64.b64decode(str(data), validate=False).decode("latin-1"))
+            return Pem(pem=base64.b64decode(str(data), validate=False).decode("latin-1"))
         except binascii.Error:
             raise KubeconfigError(f'"{key}-data" in kubeconfig {path} is not base64') from None
-    return PemFile(entry[key]) if entry.get(key) else None
+    return Pem(entry[key]) if entry.get(key) else None
 
 
-def _impersonation(user: Entry) -> list[tuple[str, str]]:
+def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:
     """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`, which the package ignores."""
     found = [
         (header, str(user[key]))
@@ -172,7 +152,7 @@ def _impersonation(user: Entry) -> list[tuple[str, str]]:
     found += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or ()]
     for key, values in (user.get("as-user-extra") or {}).items():
         found += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
-    return found
+    return tuple(found)
 
 
 def plain_credentials(context: Context, path: str) -> Credentials | None:
@@ -330,7 +310,7 @@ class Kubeconfig:
             if access is None:
                 raise Unreachable(self._failure)
             if self._token is not None:
-                access = replace(access, authorization=self._token.authorization())
+                access = structs.replace(access, authorization=self._token.authorization())
             elif self._failure and self._has_expired():
                 raise Unreachable(self._failure)
             return access
@@ -457,18 +437,7 @@ def _access(found: Credentials, path: str) -> Access:
         )
     if not all(" " <= character <= "~" for character in found.authorization):
         raise ValueError(f"the token of kubeconfig {path} is not one word of ASCII")
-    return Access(
-        server,
-        authority=found.authority.read() if found.authority else None,
-        certificate=found.certificate.read() if found.certificate else None,
-        key=found.key.read() if found.key else None,
-        authorization=found.authorization,
-        headers=tuple(found.headers),
-        tls_server_name=found.tls_server_name,
-        insecure=found.insecure,
-        proxy=found.proxy,
-        expiry=found.expiry,
-    )
+    return Access(server, *structs.astuple(found)[1 : len(Access.__struct_fields__)])
 
 
 def _stamp(path: str) -> tuple[int, ...]:

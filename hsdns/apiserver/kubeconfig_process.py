@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import msgspec
 
+from hsdns.apiserver.access import Pem
 from hsdns.apiserver.kubeconfig import (
     INSTALL,
     PACKAGE,
@@ -35,7 +36,6 @@ from hsdns.apiserver.kubeconfig import (
     Credentials,
     Entry,
     KubeconfigError,
-    PemFile,
     credentials_without_token,
     read_context,
 )
@@ -188,8 +188,8 @@ def _provider(user: Entry, remembered: Entry, path: str) -> Entry:
     return {"name": provider["name"], "config": config}
 
 
-def _pem_of(path: str) -> PemFile:
-    return PemFile(pem=Path(path).read_text())
+def _pem_of(path: str) -> Pem:
+    return Pem(pem=Path(path).read_text())
 
 
 def _plugin(user: Entry, path: str) -> str:

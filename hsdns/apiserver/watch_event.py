@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from hsdns.apiserver.resource import Resource
-from hsdns.cluster.objects import Object, ObjectMeta
+from hsdns.cluster.objects import UNDECODED, Object, ObjectMeta
 from hsdns.cluster.read_object import ReadObject, ReadService, ReadSlice
 from hsdns.fastpath import ServiceReading, SliceReading, WatchFrames, read_page, read_status
 
@@ -70,8 +70,6 @@ class LineSplitter:
 
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-# The exceptions of decoding; the last two are raised by Python itself.
-_FAULTS: Final = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 T = TypeVar("T")
 
@@ -188,7 +186,7 @@ def decode_event(line: bytes, resource: Resource) -> Event:
     """Decode one line of a watch; raise MalformedEvent."""
     try:
         found = _line_decoder(resource.type).decode(line)
-    except _FAULTS as error:
+    except UNDECODED as error:
         return _decode_other_event(line, str(error))
     kind = found.type
     if kind == "ERROR":
@@ -208,12 +206,12 @@ def _decode_other_event(line: bytes, fault: str) -> Event:
     """Decode an ERROR event, or the metadata of a malformed object."""
     try:
         kind = _line_decoder(_AnyObject).decode(line).type
-    except _FAULTS:
+    except UNDECODED:
         kind = ""
     if kind == "ERROR":
         try:
             status = _line_decoder(Status).decode(line).object
-        except _FAULTS as error:
+        except UNDECODED as error:
             raise MalformedEvent(f"an ERROR event that is not a Status ({error})") from None
         return Event(kind, None, "", ("", ""), status=status)
     if kind not in ("ADDED", "MODIFIED", "DELETED"):
@@ -229,10 +227,10 @@ def decode_page(body: bytes, resource: Resource) -> Page:
     try:
         found = _list_decoder(resource.type).decode(body)
         events = [_addition(each) for each in found.items or ()]
-    except _FAULTS:
+    except UNDECODED:
         try:
             found = _list_decoder(msgspec.Raw).decode(body)
-        except _FAULTS:
+        except UNDECODED:
             raise MalformedEvent(_excerpt(body)) from None
         # Object by object, to skip only the malformed ones.
         decoder = msgspec.json.Decoder(resource.type)
@@ -247,10 +245,10 @@ def _addition(found: Object) -> Event:
 def _decode_item(item: msgspec.Raw, decoder: msgspec.json.Decoder[Object]) -> Event:
     try:
         return _addition(decoder.decode(item))
-    except _FAULTS as error:
+    except UNDECODED as error:
         try:
             meta = msgspec.json.decode(item, type=_AnyObject).metadata
-        except _FAULTS:
+        except UNDECODED:
             raise MalformedEvent(_excerpt(bytes(item))) from None
         return Event("ADDED", None, "", _key(meta), fault=str(error))
 
@@ -259,7 +257,7 @@ def decode_status(text: str, code: int) -> Status:
     """Decode the body of a refusal; if it is not a Status (a proxy's HTML page), make one from its first words."""
     try:
         status = msgspec.json.decode(text, type=Status)
-    except _FAULTS:
+    except UNDECODED:
         status = Status()
     if status.kind != "Status":
         return Status("", code, "", _excerpt(text.encode()))

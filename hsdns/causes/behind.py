@@ -14,10 +14,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.cause import Cause
-from hsdns.causes.labels import meant_labels, nearest
+from hsdns.causes.labels import (
+    corrected,
+    different,
+    in_other_namespace,
+    is_misspelt,
+    mismatch,
+    nearest,
+    unlike,
+)
 from hsdns.causes.pod import Trouble, trouble_of
-from hsdns.causes.view import Candidate, Controlled, View
+from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Controlled, View
+from hsdns.cluster.controllers.endpointslice import NO_ADDRESSES
 from hsdns.cluster.controllers.kinds import ContainerPort, PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
 from hsdns.cluster.objects import (
@@ -31,8 +41,7 @@ from hsdns.cluster.objects import (
 )
 from hsdns.corefile.tree import did_you_mean
 
-PODS: Final = "pods"
-SLICES: Final = "endpointslices"
+FQDN: Final = "FQDN"
 _FAILURE: Final = "ReplicaFailure"  # a condition of Deployments and ReplicaSets
 Listed = Sequence[tuple[EndpointSlice, Endpoint]]
 
@@ -56,6 +65,7 @@ def leads_somewhere(
     service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None = None
 ) -> bool:
     """Whether a Service, or one port of it, leads to an endpoint."""
+    slices = _followed(service, slices)
     reached = {
         each.name or ""
         for part in slices
@@ -71,28 +81,47 @@ def leads_somewhere(
     return any((each.name or "") in reached for each in service.spec.ports)
 
 
+def _followed(service: Service, slices: Sequence[EndpointSlice]) -> list[EndpointSlice]:
+    """The slices that clients get to: kube-proxy takes none with host names for addresses."""
+    return [each for each in slices if is_headless(service) or each.address_type != FQDN]
+
+
 def cause_behind(view: View, service: Service, port: ServicePort | None = None) -> Cause | None:
     """Why nothing stands behind a Service, or behind one port of it; None if something does, or it is not known."""
-    if service.spec.type == "ExternalName" or SLICES in view.unknown:
+    if service.spec.type == "ExternalName":
+        return cause_of_alias(service, view.services.get)
+    if SLICES in view.unknown:
         return None
     slices = view.slices(service.key)
     if leads_somewhere(service, slices, port):
         return None
-    listed = [(part, each) for part in slices for each in part.endpoints or ()]
+    if not slices and not service.spec.selector and ENDPOINTS in view.unknown:
+        return None
+    followed = _followed(service, slices)
+    listed = [(part, each) for part in followed for each in part.endpoints or ()]
     used = [each for _, each in listed if _is_used(service, each, slices)]
     if used:
-        why = _of_ports(view, service, port or (service.spec.ports or [ServicePort()])[0], slices)
+        port = port or (service.spec.ports or [ServicePort()])[0]
+        why = _of_ports(view, service, port, followed)
         return Cause(*why)
     why = _of_unready(view, service, listed) if listed else _of_none(view, service, slices)
     tail = ""
     if listed and is_headless(service):
         tail = f"; {published(service)}"
+        if is_tolerant(service):
+            todo = f"set publishNotReadyAddresses: true in the spec of {place(service)}"
+            why = why._replace(code="HS142", place=place(service), todo=todo)
     return Cause(*why._replace(sentence=f"{_head(service, len(listed))}{why.sentence}{tail}"))
+
+
+def is_tolerant(service: Service) -> bool:
+    """Whether a Service has the annotation that publishNotReadyAddresses has replaced."""
+    return (service.metadata.annotations or {}).get(TOLERATE) == "true"
 
 
 def published(service: Service) -> str:
     """The field that puts endpoints that are not ready into answers."""
-    if (service.metadata.annotations or {}).get(TOLERATE) == "true":
+    if is_tolerant(service):
         return (
             f"the annotation {TOLERATE.rpartition('/')[2]} has no effect on EndpointSlices, "
             "publishNotReadyAddresses has"
@@ -161,9 +190,23 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
     namespace, name = service.key
     selector = service.spec.selector or {}
     if not selector:
+        skipped = next((each for each in slices if each.address_type == FQDN), None)
+        if skipped is not None:
+            part = f"EndpointSlice {namespace}/{skipped.metadata.name}"
+            todo = (
+                f"write {place(service)} with type: ExternalName, and the host name as externalName"
+            )
+            return _Why("HS002", part, f": {part}: {NO_ADDRESSES}", todo)
         if slices:
             part = f"EndpointSlice {namespace}/{slices[0].metadata.name}"
             return _Why("", part, ": its EndpointSlices are empty", f"add endpoints to {part}")
+        stray = _stray(view, namespace, name)
+        if stray is not None:
+            part = f"EndpointSlice {namespace}/{stray.metadata.name}"
+            owner = (stray.metadata.labels or {})[SERVICE_NAME_LABEL]
+            sentence = f": the label of {part} names another Service; {unread_slice(owner)}"
+            todo = f"set the label {SERVICE_NAME_LABEL} of {part} to {name}"
+            return _Why("HS151", part, sentence, todo)
         return _Why(
             "",
             place(service),
@@ -183,6 +226,20 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
     for found in view.templates(namespace, selector):
         return _of_workload(view, found)
     return _of_selector(view, service, selector)
+
+
+def _stray(view: View, namespace: str, name: str) -> EndpointSlice | None:
+    """A slice that may be meant for a Service: its label is like the name, or its own name is."""
+    for part in view.stray_slices(namespace):
+        owner = (part.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
+        if is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-"):
+            return part
+    return None
+
+
+def unread_slice(owner: str) -> str:
+    """What follows from the label of a slice that names no Service."""
+    return f"there is no Service {owner}, so nothing reads the slice"
 
 
 def _of_selected(service: Service, pods: Sequence[PodManifest]) -> _Why:
@@ -255,30 +312,27 @@ def _of_workload(view: View, found: Controlled) -> _Why:
 
 def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _Why:
     namespace, name = service.key
-    says = f": selector {labels_text(selector)} matches no pod"
-    candidates = list(view.labelled(namespace))
+    where, candidates = place(service), list(view.labelled(namespace))
     near = nearest(name, selector, candidates, service.metadata.labels or {})
-    if near is None:
-        why = (
-            ", and no pod has labels like it"
-            if candidates
-            else f": there is none in namespace {namespace}"
-        )
-        todo = f"kubectl -n {namespace} get pods --show-labels"
-        return _Why("HS101", place(service), f"{says}{why}", todo)
-    has = meant_labels(selector, near.labels) or dict(sorted(near.labels.items())[:2])
-    sentence = f"{says}; {near.place} has {labels_text(has) or 'no labels'}"
-    return _Why("HS101", place(service), sentence, _corrected(view, service, selector, near))
+    if near is not None:
+        sentence = f": {mismatch(selector, near.place, near.labels)}"
+        return _Why("HS101", where, sentence, _patch(view, service, selector, near.labels))
+    for other, found in view.elsewhere(namespace, selector):
+        sentence = f": {in_other_namespace(selector, namespace, found.place, other)}"
+        todo = f"create {where} in namespace {other}, or the pods in {namespace}"
+        return _Why("HS101", where, sentence, todo)
+    sentence = f": {unlike(selector, f'namespace {namespace}', has_pods=bool(candidates))}"
+    return _Why("HS101", where, sentence, f"kubectl -n {namespace} get pods --show-labels")
 
 
-def _corrected(view: View, service: Service, selector: Mapping[str, str], near: Candidate) -> str:
+def _patch(
+    view: View, service: Service, selector: Mapping[str, str], labels: Mapping[str, str]
+) -> str:
     """The change of a selector with which it matches the pods that it means."""
     namespace, name = service.key
-    kept = selector.items() & near.labels.items()
-    right = {**meant_labels(selector, near.labels), **dict(kept)}
-    right = right or dict(sorted(near.labels.items())[:2])
+    right = corrected(selector, labels)
     if not right:
-        return f"give the pods of {near.place} the labels {labels_text(selector)}"
+        return f"give the pods the labels {labels_text(selector)}, or {place(service)} their labels"
     if not view.is_live:
         return f"set spec.selector of {place(service)} to {labels_text(right)}"
     change = {key: None for key in selector if key not in right} | {
@@ -329,7 +383,7 @@ def _of_ports(
     return _Why(
         "HS113",
         where,
-        f"{place(service)}: {differing_ports(port, shown, where)}",
+        differing_ports(port, place(service), shown, where),
         f"name the port of {where} {_quoted(port.name or '')}",
     )
 
@@ -352,11 +406,11 @@ def without_ports(service: str, where: str) -> str:
     return f"{where} has no ports and {service} has, so it has no SRV records, and a cluster IP leads nowhere"
 
 
-def differing_ports(port: ServicePort, shown: str, where: str) -> str:
+def differing_ports(port: ServicePort, service: str, shown: str, where: str) -> str:
     """What follows from other names of the ports."""
     return (
-        f"the port is {_quoted(port.name or '')} here and {shown} in {where}; they must be the same, or "
-        "neither connections nor SRV records lead to it"
+        f"the port is {_quoted(port.name or '')} in {service} and {shown} in {where}; "
+        "they must have the same name"
     )
 
 
@@ -381,11 +435,17 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         return None
     found = _meaning(view, namespace, service_name, label)
     pod = view.pod(namespace, label) or next(
-        (each for each in view.pods(namespace) if each.spec.hostname == label), None
+        (
+            each
+            for each in view.pods(namespace)
+            if (each.spec.hostname, each.spec.subdomain) == (label, service_name)
+        ),
+        None,
     )
     service = view.services.get((namespace, service_name))
     if service is None:
-        return _without_service(view, namespace, service_name, found, pod)
+        is_own = pod is not None and pod.spec.subdomain == service_name
+        return _without_service(view, namespace, service_name, found, pod if is_own else None)
     if pod is None:
         return _not_created(view, found, label) if found is not None else None
     name, where = pod.metadata.name, f"Pod {namespace}/{pod.metadata.name}"
@@ -408,11 +468,11 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         )
     selector = service.spec.selector or {}
     if own is None and not selector.items() <= (pod.metadata.labels or {}).items():
-        has = meant_labels(selector, pod.metadata.labels or {})
+        labels = pod.metadata.labels or {}
+        has = {key: labels[key] for key in different(selector, labels) if key in labels}
         shown = f", which has {labels_text(has)}" if has else ""
         sentence = f"the selector of {place(service)}, {labels_text(selector)}, does not match pod {name}{shown}"
-        near = Candidate(f"pod {name}", name, pod.metadata.labels or {})
-        return Cause("HS102", place(service), sentence, _corrected(view, service, selector, near))
+        return Cause("HS102", place(service), sentence, _patch(view, service, selector, labels))
     return None
 
 

@@ -9,12 +9,16 @@ Rule 2: what could not be read makes no name fail.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
-from hsdns.causes.behind import SLICES, cause_behind, cause_of_pod, place
+from hsdns.causes.alias import cause_of_missing, service_of, through
+from hsdns.causes.behind import cause_behind, cause_of_pod, place
 from hsdns.causes.cause import Cause
 from hsdns.causes.intended import Intended, intended
-from hsdns.causes.view import Key, View
+from hsdns.causes.view import SLICES, Key, View
+from hsdns.cluster.objects import Service
 
+MOST_ALIASES: Final = 8  # that lead to each other, as a server follows them
 # Whether the server has a record for a name without its zone, such as "db-0.db.shop.svc".
 Answers = Callable[[str], bool]
 
@@ -31,7 +35,7 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
             cause = cause_of_pod(view, *key, each.name.partition(".")[0])
         elif service is not None:
             if key not in behind:
-                behind[key] = cause_behind(view, service)
+                behind[key] = _of_service(view, service)
             cause = behind[key] or (cause_behind(view, service, each.port) if each.port else None)
         else:
             cause = None
@@ -39,6 +43,15 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
             cause = _not_answered(view, each)
         if cause is not None:
             yield each.name, cause
+
+
+def _of_service(view: View, service: Service, depth: int = 0) -> Cause | None:
+    cause = cause_behind(view, service) or cause_of_missing(service, view.services)
+    key = service_of(service.spec.external_name or "")
+    target = view.services.get(key) if key is not None else None
+    if cause is None and target is not None and depth < MOST_ALIASES:
+        return through(service, _of_service(view, target, depth + 1))
+    return cause
 
 
 def _not_answered(view: View, each: Intended) -> Cause:

@@ -3,7 +3,7 @@
 Path: failing.py -> here.
 Rule 1: a Service means its own name and those of its named ports, `_NAME._PROTOCOL`; a StatefulSet with a serviceName
         the name of each ordinal below it; a pod with hostname and subdomain its own.
-Rule 2: an ExternalName means its own name only, and that leads to another one: it is not looked at here.
+Rule 2: an ExternalName means its own name only.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Intended(NamedTuple):
 def of_service(service: Service) -> Iterator[Intended]:
     """The names of a Service."""
     namespace, name = service.key
-    if service.spec.type == "ExternalName":
-        return
     own = f"{name}.{namespace}.svc"
     yield Intended(own, namespace, name)
+    if service.spec.type == "ExternalName":
+        return
     for port in service.spec.ports or ():
         if port.name:
             protocol = (port.protocol or "TCP").lower()

@@ -15,6 +15,8 @@ from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
+from hsdns.cluster.objects import labels_text
+
 # Labels of pods that no template has.
 MADE_LABELS: Final = frozenset(
     "statefulset.kubernetes.io/pod-name apps.kubernetes.io/pod-index pod-template-hash controller-revision-hash "
@@ -38,7 +40,9 @@ _INSTANCE: Final = ("app.kubernetes.io/instance", "release")
 _PURPOSE: Final = re.compile(
     r"-(headless|hl|svc|service|lb|http|https|internal|external|nodeport|np|peers?|discovery|metrics)$"
 )
-_SET_AT_RUN_TIME: Final = re.compile(r"(.*[-_./])?role|.*Role")
+_STATES: Final = frozenset(
+    "true active leader master primary replica secondary slave standby writer reader ready".split()
+)
 _SWITCHES: Final = frozenset(("true", "false", "yes", "no", "enabled", "disabled", ""))
 _MISSPELT: Final = 0.75  # difflib's ratio of two longer words
 _LONG: Final = 6  # letters of a word in which more than one letter may differ
@@ -86,18 +90,18 @@ def nearness(
         if has.get(key) == value:
             score += _EXACT
             exact += key not in _OF_INSTALLATION
-        elif is_misspelt(value, has.get(key, "")) or _other_key(key, value, selector, has):
+        elif is_misspelt(value, has.get(key, "")) or other_key(key, value, selector, has):
             score += _NEAR
         else:
             wrong += 1
             absent += key not in has
-    score += _kinship(name, pods.name) + _agreement(labels, has)
-    is_own = _kinship(name, pods.name) or _agreement(labels, has) > len(_IDENTITY)
+    score += kinship(name, pods.name) + _agreement(labels, has)
+    is_own = kinship(name, pods.name) or _agreement(labels, has) > len(_IDENTITY)
     is_meant = not wrong or (wrong == absent == 1 and exact)
     return score if is_own or is_meant else 0
 
 
-def _other_key(key: str, value: str, selector: Mapping[str, str], has: Mapping[str, str]) -> str:
+def other_key(key: str, value: str, selector: Mapping[str, str], has: Mapping[str, str]) -> str:
     """The key under which pods have a value; empty if there is none that the selector does not have otherwise."""
     for other, found in has.items():
         is_taken = selector.get(other) == found
@@ -107,7 +111,7 @@ def _other_key(key: str, value: str, selector: Mapping[str, str], has: Mapping[s
     return ""
 
 
-def _kinship(service: str, workload: str) -> int:
+def kinship(service: str, workload: str) -> int:
     """Whether a Service and a workload have the same name, or one but for what the Service is for."""
     if service == workload:
         return _EXACT
@@ -129,16 +133,19 @@ def _agreement(labels: Mapping[str, str], has: Mapping[str, str]) -> int:
     return same + (len(_IDENTITY) if is_of_instance and is_own else 0)
 
 
-def is_set_at_run_time(key: str) -> bool:
-    """Whether a label may be set while the pods run, such as that of a primary."""
-    return _SET_AT_RUN_TIME.fullmatch(key) is not None
+def is_set_at_run_time(key: str, value: str, labels: Mapping[str, str]) -> bool:
+    """Whether a label that pods lack may be set while they run, such as that of a primary: then no template has it."""
+    is_known = key in _IDENTITY or key.startswith("app.kubernetes.io/")
+    return (
+        value in _STATES and not is_known and (value in _SWITCHES or value not in labels.values())
+    )
 
 
 def is_misspelt(one: str, other: str) -> bool:
     """Whether two values differ in the letters of one word."""
     if not one or not other or one == other:
         return False
-    words = re.split(r"[-_.]", one), re.split(r"[-_.]", other)
+    words = re.split(r"[-_./]", one), re.split(r"[-_./]", other)
     if len(words[0]) != len(words[1]):
         return re.sub(r"[-_.]", "", one) == re.sub(r"[-_.]", "", other)
     pairs = [pair for pair in zip(*words, strict=True) if pair[0] != pair[1]]
@@ -164,7 +171,8 @@ def _is_one_edit(left: str, right: str) -> bool:
         return True
     short, long = sorted((left, right), key=len)
     if len(short) < 3 or len(long) > len(short) + 1:
-        return len(short) == 2 and len(long) == 3 and long in (short[0] + short, short + short[1])
+        is_doubled = len(long) == 3 and long in (short[0] + short, short + short[1:])
+        return len(short) == 2 and (is_doubled or short == long[::-1])
     at = next(
         (at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]),
         len(short),
@@ -176,12 +184,46 @@ def _is_one_edit(left: str, right: str) -> bool:
     return len(short) > 3 and short[at + 1 :] == long[at + 1 :]
 
 
-def meant_labels(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels of pods that stand for those of a selector: the same keys, or other keys with the same values."""
+def mismatch(selector: Mapping[str, str], place: str, labels: Mapping[str, str]) -> str:
+    """The sentence about a selector that matches no pod, with the labels of the pods that it means."""
+    has, lacks = list[str](), list[str]()
+    for key in different(selector, labels):
+        other = key if key in labels else other_key(key, selector[key], selector, labels)
+        has += [f"{other}={labels[other]}"] if other else []
+        lacks += [] if other else [key]
+    parts = [", ".join(has)] if has else []
+    parts += [f"no label {' and no label '.join(lacks)}"] if lacks else []
+    return f"selector {labels_text(selector)} matches no pod; {place} has {', and '.join(parts)}"
+
+
+def in_other_namespace(selector: Mapping[str, str], namespace: str, place: str, other: str) -> str:
+    """The sentence about a selector whose pods are in another namespace."""
+    text = labels_text(selector)
+    return f"selector {text} matches no pod in namespace {namespace}; {place} in namespace {other} has {text}"
+
+
+def unlike(selector: Mapping[str, str], namespace: str, *, has_pods: bool) -> str:
+    """The sentence about a selector if it is not known which pods it means."""
+    why = ", and no pod has labels like it" if has_pods else f": there is none in {namespace}"
+    return f"selector {labels_text(selector)} matches no pod{why}"
+
+
+def different(selector: Mapping[str, str], labels: Mapping[str, str]) -> list[str]:
+    """The keys of a selector whose values pods do not have."""
+    return [
+        key
+        for key, value in selector.items()
+        if labels.get(key) != value and key not in MADE_LABELS
+    ]
+
+
+def corrected(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    """The selector that matches the pods that it means; empty if they have none of the labels."""
     found: dict[str, str] = {}
     for key, value in selector.items():
-        if key in labels:
-            found[key] = labels[key]
-        else:
-            found |= {other: each for other, each in labels.items() if each == value}
+        other = key if key in labels else other_key(key, value, selector, labels)
+        if key in MADE_LABELS:
+            found[key] = value
+        elif other:
+            found[other] = labels[other]
     return found

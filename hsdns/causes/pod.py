@@ -69,9 +69,12 @@ def trouble_of(pod: PodManifest) -> Trouble | None:
                 f"pod {name}: readiness gate {gate.condition_type} is {state}", describe, since
             )
     if ready is not None and ready.status != "True":
-        said = ready.reason or ready.message
+        said, word = (
+            ready.reason or ready.message,
+            "Unknown" if ready.status == "Unknown" else "not ready",
+        )
         return Trouble(
-            f"pod {name}: condition Ready is {ready.status}{f': {said}' if said else ''}",
+            f"pod {name} is {word}{f': {said}' if said else ''}",
             describe,
             since,
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import (
     Condition,
@@ -24,6 +24,9 @@ from hsdns.cluster.controllers.kinds import (
 )
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Pod, Service
 
+PODS: Final = "pods"
+SLICES: Final = "endpointslices"
+ENDPOINTS: Final = "endpoints"  # used like a plural: the slices of Services without selector, which no controller makes
 Key = tuple[str, str]  # namespace and name
 
 
@@ -70,7 +73,7 @@ class View:
     ) -> None:
         self.unknown, self.is_live = dict(unknown or {}), is_live
         self.services: dict[Key, Service] = {}
-        self._slices: defaultdict[Key, list[EndpointSlice]] = defaultdict(list)
+        self._slices: defaultdict[Key, dict[str, EndpointSlice]] = defaultdict(dict)
         self._pods: defaultdict[str, list[PodManifest]] = defaultdict(list)
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
         self._labelled: dict[str, list[Candidate]] = {}
@@ -85,7 +88,7 @@ class View:
             elif isinstance(each, EndpointSlice):
                 owner = (each.metadata.labels or {}).get(SERVICE_NAME_LABEL)
                 if owner is not None:
-                    self._slices[each.metadata.namespace, owner].append(each)
+                    self._slices[each.metadata.namespace, owner][each.metadata.name] = each
             elif isinstance(each, PodManifest):
                 self._pods[each.metadata.namespace].append(each)
             elif isinstance(each, Pod):
@@ -97,7 +100,13 @@ class View:
 
     def slices(self, key: Key) -> list[EndpointSlice]:
         """The EndpointSlices of a Service."""
-        return self._slices.get(key, [])
+        return [*self._slices.get(key, {}).values()]
+
+    def stray_slices(self, namespace: str) -> Iterator[EndpointSlice]:
+        """The slices of Services that are not there."""
+        for key, found in self._slices.items():
+            if key[0] == namespace and key not in self.services:
+                yield from found.values()
 
     def pods(self, namespace: str) -> list[PodManifest]:
         """The pods of a namespace."""
@@ -157,6 +166,15 @@ class View:
             ]
             self._labelled[namespace] = found
         return self._labelled[namespace]
+
+    def elsewhere(
+        self, namespace: str, selector: Mapping[str, str]
+    ) -> Iterator[tuple[str, Candidate]]:
+        """What a selector matches in other namespaces."""
+        for other in sorted(self.namespaces - {namespace}):
+            for each in self.labelled(other):
+                if selector.items() <= each.labels.items():
+                    yield other, each
 
     def owner(self, pod: PodManifest) -> Controlled | None:
         """The workload that a pod belongs to: of a ReplicaSet the Deployment."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import stat
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 from hsdns.cli.command import FlagError, flag
 from hsdns.corefile.keys import HostPort, split_host_port
+from hsdns.wire import is_address
 
 SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service
 OFF: Final = "off"
@@ -46,12 +46,10 @@ def token_for(control: str | None) -> str | None:
     found = address_of(control) if control is not None else None
     if found is None:
         return None
-    try:
-        ip_address(found.host)
-    except ValueError:
+    if not is_address(found.host):
         raise FlagError(
             f'-control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "{control}"'
-        ) from None
+        )
     from hsdns.plugins.control import TOKEN_SYNTAX, is_token
 
     token = os.environ.get(TOKEN, "")

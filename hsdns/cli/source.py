@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
 
@@ -37,6 +36,7 @@ from hsdns.cli.command import (
 )
 from hsdns.corefile.lexer import Source, tokenize
 from hsdns.corefile.tree import CorefileError, Position, Token, did_you_mean
+from hsdns.wire import is_address
 
 if TYPE_CHECKING:
     from hsdns.assemble import Configuration
@@ -125,17 +125,13 @@ def listen_hosts(text: str, flag: str, interfaces: Interfaces) -> tuple[str, ...
     if text.lower() == "localhost":
         own = {address for addresses in interfaces().values() for address in addresses}
         return tuple(each for each in LOOPBACK if each in own) or LOOPBACK[:1]
-    if _is_address(text):
+    if is_address(text):
         return (text,)
     known = interfaces()
     if text in known:
         return (text,)
     host, colon, port = text.rpartition(":")
-    if (
-        colon
-        and port.isdigit()
-        and (_is_address(host.strip("[]")) or host in (*known, "localhost"))
-    ):
+    if colon and port.isdigit() and (is_address(host.strip("[]")) or host in (*known, "localhost")):
         raise FlagError(
             f'{flag} takes an address without a port, found "{text}"; '
             f"write {flag} {host.strip('[]')} -p {port}"
@@ -174,14 +170,6 @@ def quoted(word: str) -> str:
     if word in ("{", "}") or [each.text for each in tokenize(Source(text, NAME))] != [word]:
         raise CorefileError(Position(NAME, 1, 1), f"{text} cannot be written in a Corefile")
     return text
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def demo_folder() -> Path:

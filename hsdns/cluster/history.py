@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise, takewhile
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from hsdns.cluster.value import NO_PORT, Key, PackedSlice, Port
 from hsdns.wire.name import Name
@@ -122,22 +122,14 @@ def _port(port: Port) -> str:
     return f"port {'/'.join(filter(None, [*words, *number])) or 'any'}"
 
 
-Table = str
-Place = tuple[Table, Hashable]
+Place = tuple[
+    int, Hashable
+]  # identity of a table (a dict of the store, which is never another), and a key in it
 Replacements = tuple[
     tuple[float, Any], ...
 ]  # times of changes in order, each with the previous value
-
-SERVICES: Final[Table] = "services"
-IMPORTS: Final[Table] = "imports"
-NAMESPACES: Final[Table] = "namespaces"
-CLUSTER_IPS: Final[Table] = "cluster IPs"
-ENDPOINT_IPS: Final[Table] = "endpoint IPs"
-EXTERNAL_IPS: Final[Table] = "external IPs"
-PODS: Final[Table] = "pods"
-TERMINATING: Final[Table] = "terminating pods"
-SERIALS: Final[Table] = "serials"
-OWN_SERIAL, SHARED_SERIAL, EXTERNAL_SERIAL = "own", "shared", "external"  # keys in it
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 class Need(NamedTuple):
@@ -192,8 +184,22 @@ class Replaced:
         if self.is_kept:
             self._now = self.clock()
 
-    def note(self, table: Table, key: Hashable, before: object) -> None:
-        """Record the value of a key that is about to be replaced, None for no value; called only while `is_kept`."""
+    def put(self, table: dict[K, V], key: K, value: V | None) -> None:
+        """Give a key of a table another value, or none, and record the one that it had."""
+        if self.is_kept:
+            self._note(id(table), key, table.get(key))
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+
+    def put_serial(self, of: Any, name: str, serial: int) -> None:
+        """Give an object another value of an attribute that is a serial, and record the one that it had."""
+        if self.is_kept:
+            self._note(id(of), name, getattr(of, name))
+        setattr(of, name, serial)
+
+    def _note(self, table: int, key: Hashable, before: object) -> None:
         noted, now, place = self._noted, self._now, (table, key)
         self.latest = now
         if self._is_to_trim:
@@ -212,16 +218,16 @@ class Replaced:
             while recent and recent[0][0] <= now - window:
                 self._trim(recent.popleft()[1])
 
-    def at(self, table: Table, key: Hashable, time: float, newest: Any) -> Any:
+    def at(self, table: object, key: Hashable, time: float, newest: Any) -> Any:
         """The value of a key at a time; `newest` is the newest one, read before this call."""
-        for changed, before in self._noted.get((table, key), ()):
+        for changed, before in self._noted.get((id(table), key), ()):
             if changed > time:
                 return before
         return newest
 
-    def keys(self, table: Table) -> list[Any]:
+    def keys(self, table: object) -> list[Any]:
         """The keys of a table that have values here."""
-        return [key for found, key in self._noted.copy() if found == table]
+        return [key for found, key in self._noted.copy() if found == id(table)]
 
     def first_after(self, time: float) -> float | None:
         """The time of the first change after a time, None if there is none."""

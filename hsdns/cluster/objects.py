@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
@@ -197,6 +197,10 @@ class Pod(ApiObject, frozen=True, gc=False):
 
 
 Object = Service | EndpointSlice | Namespace | Pod | ServiceImport
+KINDS: Final[dict[str, type[Object]]] = {
+    each.__name__: each for each in (Service, EndpointSlice, Namespace, Pod, ServiceImport)
+}
+UNDECODED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # raised by decoding
 Identity = tuple[type[Object], str, str]  # kind, namespace, name
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 # Labels on slices of a ServiceImport: its name, and the cluster of the endpoints.
@@ -210,6 +214,20 @@ TOLERATE = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 def labels_text(labels: Mapping[str, str]) -> str:
     """Labels as a selector of the API, which matches those that have all of them."""
     return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+def read_object(text: msgspec.Raw | bytes) -> Object:
+    """The object in a text of JSON; raise ValueError."""
+    try:
+        return msgspec.json.decode(text, type=KINDS[msgspec.json.decode(text, type=_Kind).kind])
+    except KeyError:
+        raise ValueError(f"an object is none of {', '.join(KINDS)}") from None
+    except UNDECODED as error:
+        raise ValueError(f"an object cannot be read: {error}") from None
 
 
 def identity(found: Object) -> Identity:

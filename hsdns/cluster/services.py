@@ -25,21 +25,7 @@ from hsdns.cluster.freshness import (
     spec_counter,
     versions_of,
 )
-from hsdns.cluster.history import (
-    CLUSTER_IPS,
-    ENDPOINT_IPS,
-    EXTERNAL_IPS,
-    EXTERNAL_SERIAL,
-    IMPORTS,
-    SERIALS,
-    SERVICES,
-    SHARED_SERIAL,
-    History,
-    Noted,
-    Replaced,
-    ServiceFacts,
-    Table,
-)
+from hsdns.cluster.history import History, Noted, Replaced, ServiceFacts
 from hsdns.cluster.objects import EndpointSlice, Service, ServiceImport
 from hsdns.cluster.pack import (
     RejectedObjects,
@@ -88,16 +74,16 @@ class AddressOwners(Generic[Owner]):
 
 
 class ReverseIndex(AddressOwners[Owner]):
-    """The newest owners; compiled code changes them as move() does, and `replaced` records them under `table`.
+    """The newest owners; compiled code changes them as move() does.
 
     A change replaces one value, so that a lookup in another thread finds the owners before or after it.
     """
 
     owners: dict[bytes, Owner | list[Owner]]
 
-    def __init__(self, replaced: Replaced, table: Table) -> None:
+    def __init__(self, replaced: Replaced) -> None:
         super().__init__({})
-        self._replaced, self._table = replaced, table
+        self._replaced = replaced
 
     def move(
         self, gone: Sequence[bytes], come: Sequence[bytes], owner: Owner, counters: Counters
@@ -122,12 +108,8 @@ class ReverseIndex(AddressOwners[Owner]):
             counters.bump(address_counter(address))
 
     def _put(self, address: bytes, owners: list[Owner]) -> None:
-        if self._replaced.is_kept:
-            self._replaced.note(self._table, address, self.owners.get(address))
-        if owners:
-            self.owners[address] = owners if len(owners) > 1 else owners[0]
-        else:
-            del self.owners[address]
+        put = owners if len(owners) > 1 else owners[0] if owners else None
+        self._replaced.put(self.owners, address, put)
 
 
 class _SliceChange(NamedTuple):
@@ -160,15 +142,13 @@ class Shared(NamedTuple):
 class SlicedValues:
     """Values by namespace and name, each with its slices; `changes` is a number that grows with every change.
 
-    `counter` gives the counter of a value, `table` is where `replaced` records what changes replace.
+    `counter` gives the counter of a value.
     """
 
-    def __init__(
-        self, shared: Shared, table: Table, counter: Callable[[bytes, bytes], int]
-    ) -> None:
+    def __init__(self, shared: Shared, counter: Callable[[bytes, bytes], int]) -> None:
         self.values: dict[Key, ServiceValue] = {}
         self.changes = 0
-        self._table, self._counter = table, counter
+        self._counter = counter
         self._settings, self._wall, self._counters, self._rejected, self._replaced = shared
         # The value of each slice, by the slice's namespace and name.
         self._slice_owner: dict[tuple[str, str], Key] = {}
@@ -256,12 +236,7 @@ class SlicedValues:
     def _replace(self, key: Key, value: ServiceValue) -> None:
         """Replace a value, then increment its counter."""
         self.changes += 1
-        if self._replaced.is_kept:
-            self._replaced.note(self._table, key, self.values.get(key))
-        if value.is_empty:
-            self.values.pop(key, None)
-        else:
-            self.values[key] = value
+        self._replaced.put(self.values, key, None if value.is_empty else value)
         self._counters.bump(self._counter(*key))
 
 
@@ -275,11 +250,11 @@ class Services(SlicedValues):
     """
 
     def __init__(self, shared: Shared, names: ClusterNames, programmed: Programmed | None) -> None:
-        super().__init__(shared, SERVICES, service_counter)
+        super().__init__(shared, service_counter)
         settings, replaced = shared.settings, shared.replaced
-        self.cluster_ips: ReverseIndex[Key] = ReverseIndex(replaced, CLUSTER_IPS)
-        self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex(replaced, ENDPOINT_IPS)
-        self.external_ips: ReverseIndex[Key] = ReverseIndex(replaced, EXTERNAL_IPS)
+        self.cluster_ips: ReverseIndex[Key] = ReverseIndex(replaced)
+        self.endpoint_ips: ReverseIndex[SliceKey] = ReverseIndex(replaced)
+        self.external_ips: ReverseIndex[Key] = ReverseIndex(replaced)
         self.external_serial = 0
         self.history = History()
         self.unlisted: list[Callable[[], None]] = []
@@ -331,9 +306,7 @@ class Services(SlicedValues):
         if gone or not is_known:
             return True  # but not the external serial, as in CoreDNS
         if before.ports != new.ports or before.external != new.external:
-            if self._replaced.is_kept:
-                self._replaced.note(SERIALS, EXTERNAL_SERIAL, self.external_serial)
-            self.external_serial = int(self._wall())
+            self._replaced.put_serial(self, "external_serial", int(self._wall()))
         return before.ports != new.ports or before.external_name != new.external_name
 
     def apply_slice(self, found: EndpointSlice | ReadSlice, gone: bool) -> bool:
@@ -409,7 +382,7 @@ class Imports(SlicedValues):
     """ServiceImports; `serial` is that of the zones of `multicluster`."""
 
     def __init__(self, shared: Shared) -> None:
-        super().__init__(shared, IMPORTS, import_counter)
+        super().__init__(shared, import_counter)
         self.serial = 0
 
     def apply(self, found: ServiceImport, gone: bool) -> bool:
@@ -433,6 +406,4 @@ class Imports(SlicedValues):
 
     def _renumber(self, is_seen: bool) -> None:
         if is_seen:
-            if self._replaced.is_kept:
-                self._replaced.note(SERIALS, SHARED_SERIAL, self.serial)
-            self.serial = int(self._wall())
+            self._replaced.put_serial(self, "serial", int(self._wall()))

@@ -22,6 +22,7 @@ Rule 2: a store may count endpoints that are not ready, but does not have their 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final, NamedTuple, Self
@@ -32,14 +33,12 @@ import msgspec
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
+    KINDS,
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
-    EndpointSlice,
-    Namespace,
+    UNDECODED,
     Object,
-    Pod,
-    Service,
-    ServiceImport,
+    read_object,
 )
 from hsdns.cluster.read_object import read_time
 from hsdns.cluster.source import Lead
@@ -250,7 +249,7 @@ def stored_objects(store: Store, lead: Lead) -> list[Object]:
     address = pack_address(lead.address) if lead.address else None
     if address is not None:
         found += [_pod(each, address, None) for each in store.pods.by_address.get(address, ())]
-    return [msgspec.convert(each, _KINDS[each["kind"]]) for each in found]
+    return [msgspec.convert(each, KINDS[each["kind"]]) for each in found]
 
 
 class WholeState(NamedTuple):
@@ -295,16 +294,6 @@ class WholeState(NamedTuple):
                     found = _pod(pod, address, self.pod_labels.get(pod))
                     found["metadata"]["deletionTimestamp"] = "unknown"
                     yield found
-
-
-_KINDS: Final[dict[str, type[Object]]] = {
-    "Namespace": Namespace,
-    "Service": Service,
-    "EndpointSlice": EndpointSlice,
-    "Pod": Pod,
-    "ServiceImport": ServiceImport,
-}
-_FAULTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class BadSnapshot(ValueError):
@@ -371,10 +360,6 @@ class _Tail(msgspec.Struct):
     checksum: str
 
 
-class _Kind(msgspec.Struct):
-    kind: str
-
-
 def check(lines: Iterable[bytes]) -> Header:
     """Read a whole snapshot and return its header; raise BadSnapshot."""
     header: Header | None = None
@@ -397,13 +382,9 @@ def objects(lines: Iterable[bytes]) -> Iterator[Object]:
     next(rest, b"")
     for line in rest:
         if line.startswith(b"{"):
-            text = line.rstrip(b",\n")
-            try:
-                kind = _KINDS[msgspec.json.decode(text, type=_Kind).kind]
-                found = msgspec.json.decode(text, type=kind)
-            except (*_FAULTS, KeyError):
-                continue
-            yield found
+            with suppress(ValueError):
+                found = read_object(line.rstrip(b",\n"))
+                yield found
 
 
 def _header(line: bytes) -> Header:
@@ -414,7 +395,7 @@ def _header(line: bytes) -> Header:
         saved = read_time(annotations["hsdns/saved"])
         if head.kind == "List" and saved is not None:
             return Header(annotations["hsdns/version"], saved, settings)
-    except (*_FAULTS, KeyError):
+    except (*UNDECODED, KeyError):
         pass
     raise BadSnapshot("its first line is not that of a snapshot")
 
@@ -422,7 +403,7 @@ def _header(line: bytes) -> Header:
 def _check_tail(line: bytes, count: int, checksum: int) -> None:
     try:
         tail = msgspec.json.decode(b'{"items":[' + line, type=_Tail)
-    except _FAULTS:
+    except UNDECODED:
         raise BadSnapshot("its last line is not that of a snapshot") from None
     if tail.objects != count or tail.checksum != f"crc32:{checksum:08x}":
         raise BadSnapshot("its checksum is wrong: it was changed, or damaged")

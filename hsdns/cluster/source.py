@@ -36,12 +36,16 @@ OTHER_PODS: Final = 50  # pods of the namespace that are read if a selector matc
 
 
 class Lead(NamedTuple):
-    """What to read for a question: namespaces, Services (or ServiceImports, if `shared`), a pod address as text."""
+    """What to read for a question: namespaces, Services (or ServiceImports, if `shared`), a pod address as text.
+
+    `pod` is the name of pods in any namespace, or of their workload, which is read as far as that is possible.
+    """
 
     namespaces: tuple[bytes, ...] = ()
     services: tuple[Key, ...] = ()
     address: str = ""
     shared: bool = False
+    pod: str = ""
 
 
 class Fault(NamedTuple):
@@ -178,6 +182,10 @@ class ObjectIndex:
         for pod in self._pods_of(parts):
             found[id(pod)] = pod
         for pod in self._pods_with.get(address, ()) if address else ():
+            found[id(pod)] = pod
+        every = (each for pods in self._pods.values() for each in pods.values()) if lead.pod else ()
+        named = (each for each in every if f"{each.metadata.name}-".startswith(f"{lead.pod}-"))
+        for pod in islice(named, MAX_PODS):
             found[id(pod)] = pod
         return list(found.values())
 

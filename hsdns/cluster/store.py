@@ -22,30 +22,15 @@ Rule 3: the settings, and whether the cluster can be watched, are those at the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple
 
 import msgspec
 
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.freshness import ANYTHING, STALENESS, Counters, NoCounters, namespace_counter
-from hsdns.cluster.history import (
-    CLUSTER_IPS,
-    ENDPOINT_IPS,
-    EXTERNAL_IPS,
-    EXTERNAL_SERIAL,
-    IMPORTS,
-    NAMESPACES,
-    OWN_SERIAL,
-    PODS,
-    SERIALS,
-    SERVICES,
-    SHARED_SERIAL,
-    TERMINATING,
-    Replaced,
-    Table,
-)
+from hsdns.cluster.history import K, Replaced, V
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
@@ -133,13 +118,10 @@ class Pods(PodsByAddress):
         old = self._address.get(key)
         if not gone and meta.deletion_timestamp:
             if old is not None:
-                if key not in self.terminating:
-                    self._note_terminating(key)
-                self.terminating[key] = True
+                self._replaced.put(self.terminating, key, True)
             return False  # CoreDNS keeps a terminating pod as it was until it is deleted
         if key in self.terminating:
-            self._note_terminating(key)
-            del self.terminating[key]
+            self._replaced.put(self.terminating, key, None)
         ended = gone or pod.status.phase in ("Succeeded", "Failed", "Unknown")
         new = None if ended or not pod.status.pod_ip else pack_address(pod.status.pod_ip)
         if new is None and pod.status.pod_ip and not ended:
@@ -155,24 +137,14 @@ class Pods(PodsByAddress):
         if old == new:
             return False
         self.changes += 1
-        if self._replaced.is_kept:
-            for each in filter(None, (old, new)):
-                self._replaced.note(PODS, each, self.by_address.get(each))
         if old is not None:
             rest = tuple(known for known in self.by_address[old] if known != key)
-            if rest:
-                self.by_address[old] = rest
-            else:
-                del self.by_address[old]
+            self._replaced.put(self.by_address, old, rest or None)
             del self._address[key]
         if new is not None:
-            self.by_address[new] = (*self.by_address.get(new, ()), key)
+            self._replaced.put(self.by_address, new, (*self.by_address.get(new, ()), key))
             self._address[key] = new
         return True
-
-    def _note_terminating(self, key: PodKey) -> None:
-        if self._replaced.is_kept:
-            self._replaced.note(TERMINATING, key, self.terminating.get(key))
 
 
 def address_in(label: bytes) -> bytes | None:
@@ -377,8 +349,8 @@ class Store:
         """Make a batch of events visible to the answer table."""
         names = self._names
         if new_serial:
-            self._note(SERIALS, OWN_SERIAL, self.serial)
-            self.serial = names.serial = int(self._wall())
+            names.serial = int(self._wall())
+            self.replaced.put_serial(self, "serial", names.serial)
         self._bump_all()
         if not names.open and self.serves:
             names.open = True
@@ -426,49 +398,36 @@ class Store:
             self.rejected.add("name", "its name is not a DNS label; it is skipped")
         elif (known := self.namespaces.get(namespace)) is None or gone:
             if known is not None or not gone:
-                self._note(NAMESPACES, namespace, known)
                 self._namespace_changes += 1
+                self.replaced.put(self.namespaces, namespace, None if gone else version)
                 if gone:
-                    del self.namespaces[namespace]
                     unlist = partial(self._names.remove_namespace, namespace)
                     self.services.unlisted.append(unlist)
                 else:
                     self._names.add_namespace(namespace)
-                    self.namespaces[namespace] = version
                 self._counters.bump(namespace_counter(namespace))
         elif known != version:
             self._namespace_changes += 1
             self.namespaces[namespace] = version
         self.rejected.finish("Namespace", found.key, gone)
 
-    def _note(self, table: str, key: object, before: object) -> None:
-        if self.replaced.is_kept:
-            self.replaced.note(table, key, before)
-
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-
 
 class EarlierTable(Mapping[K, V], Generic[K, V]):
     """A dict as it was at a time, in monotonic seconds; an index of addresses is one, too."""
 
-    def __init__(
-        self, replaced: Replaced, time: float, table: Table, newest: Mapping[K, V]
-    ) -> None:
-        self._replaced, self._time = replaced, time
-        self._table, self._newest = table, newest
+    def __init__(self, replaced: Replaced, time: float, newest: Mapping[K, V]) -> None:
+        self._replaced, self._time, self._newest = replaced, time, newest
 
     def __getitem__(self, key: K) -> V:
         """The value that a key had; raise KeyError if it had none."""
-        found: V | None = self._replaced.at(self._table, key, self._time, self._newest.get(key))
+        found: V | None = self._replaced.at(self._newest, key, self._time, self._newest.get(key))
         if found is None:
             raise KeyError(key)
         return found
 
     def __iter__(self) -> Iterator[K]:
         """The keys that had a value."""
-        keys = dict.fromkeys([*self._newest, *self._replaced.keys(self._table)])
+        keys = dict.fromkeys([*self._newest, *self._replaced.keys(self._newest)])
         return (key for key in keys if key in self)
 
     def __len__(self) -> int:
@@ -500,22 +459,20 @@ class EarlierStore:
         table = partial(EarlierTable, store.replaced, time)
         self.settings, self.serves = store.settings, store.serves
         self.restored, self.lost = store.restored, store.lost
-        self.serial: int = at(SERIALS, OWN_SERIAL, time, store.serial)
-        self.namespaces = table(NAMESPACES, store.namespaces)
+        self.serial: int = at(store, "serial", time, store.serial)
+        self.namespaces = table(store.namespaces)
+        imports = store.imports
         self.imports = EarlierImports(
-            table(IMPORTS, store.imports.values),
-            at(SERIALS, SHARED_SERIAL, time, store.imports.serial),
+            table(imports.values), at(imports, "serial", time, imports.serial)
         )
         self.services = EarlierServices(
-            table(SERVICES, services.values),
-            AddressOwners(table(CLUSTER_IPS, services.cluster_ips.owners)),
-            AddressOwners(table(ENDPOINT_IPS, services.endpoint_ips.owners)),
-            AddressOwners(table(EXTERNAL_IPS, services.external_ips.owners)),
-            at(SERIALS, EXTERNAL_SERIAL, time, services.external_serial),
+            table(services.values),
+            AddressOwners(table(services.cluster_ips.owners)),
+            AddressOwners(table(services.endpoint_ips.owners)),
+            AddressOwners(table(services.external_ips.owners)),
+            at(services, "external_serial", time, services.external_serial),
         )
-        self.pods = PodsByAddress(
-            table(PODS, pods.by_address), table(TERMINATING, pods.terminating)
-        )
+        self.pods = PodsByAddress(table(pods.by_address), table(pods.terminating))
 
 
 # The state that answers are computed from: the newest or an earlier one.

@@ -213,6 +213,11 @@ def one(read: Callable[[Token], T]) -> Reader[T]:
     return reader
 
 
+def first(read: Callable[[Token], T], syntax: str, default: T | None = None) -> Property[T]:
+    """Define a property of which CoreDNS reads one argument, and nothing after it."""
+    return Property(one(read), default, syntax, reads=1, stops=True)
+
+
 def optional(read: Callable[[Token], T], default: T) -> Reader[T]:
     """Read one argument or none."""
 

@@ -9,7 +9,7 @@ Rule 2: StatefulSets that could not be read on one side are reported as not comp
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -18,20 +18,11 @@ from hsdns.cli.command import FlagError, complain
 from hsdns.cli.source import DEMO
 from hsdns.lint.drift import READ_TWICE, Compared, show
 from hsdns.rules.drift import KINDS, SERVICE, SIDES, compare
-from hsdns.rules.judging import read_files
-from hsdns.sources.cluster_dump import unread_kinds
 
 if TYPE_CHECKING:
-    from hsdns.doctor.cli import Doctor
+    from hsdns.doctor.cli import Doctor, DumpRead
 
 _PLURALS: Final = {"Service": "services", "StatefulSet": "statefulsets"}
-
-
-class Dump(NamedTuple):
-    """The content of a dump, and its name: a file or a context."""
-
-    name: str
-    content: bytes
 
 
 def other_side(options: Doctor, kubeconfig: str) -> Doctor:
@@ -53,20 +44,20 @@ def other_side(options: Doctor, kubeconfig: str) -> Doctor:
     return replace(options, from_=None, save=None, kubeconfig=kubeconfig, context=word)
 
 
-def compare_dumps(here: Dump, there: Dump, target: str, output: str) -> int:
+def compare_dumps(here: DumpRead, there: DumpRead, target: str, output: str) -> int:
     """Compare and print; return the exit status.  Raise ValueError if neither side has the target."""
     kinds = list(KINDS)
     problems: list[str] = []
     objects = []
     for side, dump in zip(SIDES, (here, there), strict=True):
-        read = read_files([(dump.name, dump.content)], is_whole=True)
-        problems += [*read.unread, *read.left_out]
-        objects.append(read.objects)
-        lacking = unread_kinds(dump.content)
+        problems += [*dump.files.unread, *dump.files.left_out]
+        objects.append(dump.files.objects)
         for kind, plural in _PLURALS.items():
-            if plural not in lacking:
+            if plural not in dump.lacking:
                 continue
-            sentence = f"{kind}s are not compared: {side} ({dump.name}) {_why(lacking[plural])}"
+            sentence = (
+                f"{kind}s are not compared: {side} ({dump.name}) {_why(dump.lacking[plural])}"
+            )
             if kind == SERVICE:
                 raise ValueError(sentence)
             complain(sentence)

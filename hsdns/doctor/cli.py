@@ -23,14 +23,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from hsdns import __version__
 from hsdns.cli.command import (
     ANY,
     CONTEXT,
-    FORMATS,
     KUBECONFIG,
     Contradiction,
     FlagError,
@@ -38,8 +37,7 @@ from hsdns.cli.command import (
     ReadingCommand,
     complain,
     flag,
-    say,
-    say_text,
+    say_json,
 )
 from hsdns.cli.source import (
     DEMO,
@@ -53,14 +51,15 @@ from hsdns.cli.source import (
 from hsdns.errors import OperatorError
 from hsdns.lint import istioctl
 from hsdns.lint.rule import FLAG, LEVEL, PREVIEW, read_silences
-from hsdns.wire import counted
 
 if TYPE_CHECKING:
-    from hsdns.rules.diagnosis import Diagnosis
-    from hsdns.rules.rule import Finding
+    from hsdns.rules.diagnosis import Subject
+    from hsdns.rules.judging import Files
+    from hsdns.rules.objects import Objects
     from hsdns.sources.cluster_dump import ClusterDump
 
 BLIND: Final = 2
+_FORMATS: Final = ("text", "wide", "json")
 CLUSTER: Final = "cluster"
 PROGRAM: Final = "kubectl"
 IMAGE: Final = f"ghcr.io/hsdns/hsdns:{__version__}"
@@ -124,7 +123,10 @@ class Doctor(ReadingCommand):
     config: Annotated[str | None, FLAG] = None
     preview: Annotated[bool, PREVIEW] = False
     level: Annotated[str, LEVEL] = "warning"
-    o: Annotated[str, flag("format: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
+    o: Annotated[
+        str,
+        flag("format: text (default), wide for all findings, or json", "FORMAT", choices=_FORMATS),
+    ] = "text"
 
     def run(self) -> int:
         """Diagnose, or compare two clusters."""
@@ -170,31 +172,57 @@ class Doctor(ReadingCommand):
         return access_of(self.kubeconfig, self.context, "-from")
 
     def _diagnose(self) -> int:
+        from hsdns.doctor.report import (
+            Screen,
+            Shown,
+            as_json,
+            show_names,
+            show_read,
+            show_rest,
+        )
         from hsdns.rules.diagnosis import diagnose
+        from hsdns.rules.names import failing_names
         from hsdns.rules.rule import level_at_least
-        from hsdns.sources.cluster_dump import unread_kinds, with_object
+        from hsdns.sources.cluster_dump import QUERIES
 
         _, patterns = read_silences(self.config)
         recorded = self._recorded()
-        name, content = self.read(add=self._asking(recorded))
-        if self.from_ is not None and recorded:
-            content = with_object(content, recorded)
-        lacking = unread_kinds(content)
-        found = diagnose(name, content, lacking, self.target, patterns, preview=self.preview)
-        shown = [each for each in found.findings if level_at_least(each.level, self.level)]
+        is_wide, is_text = self.o == "wide", self.o != "json"
+        screen = Screen.of_output(is_wide=is_wide)
+        add = self._asking(recorded)
+        read = self.read()
+        subject = read.subject(self.target)
+        complain(*subject.problems)
+        names = failing_names(subject)
+        if is_text:
+            show_read(screen, subject, is_file=read.dump is None)
+            show_names(screen, names)
+        if read.dump is not None:
+            progress = Progress()
+            progress.show("asking the cluster's DNS servers" * (not self.no_ask))
+            add(read, read.dump)
+            progress.show()
+            self._save(read.dump)
+        elif recorded:
+            read.add(recorded)
+            read.lacking.pop(QUERIES, None)
+        subject = read.subject(self.target)
+        found = diagnose(subject, patterns, preview=self.preview)
+        listed = [each for each in found.findings if level_at_least(each.level, self.level)]
         mesh = [each for each in found.mesh if level_at_least(each.level, self.level)]
-        below = len(found.findings) - len(shown) + len(found.mesh) - len(mesh)
-        found = found._replace(findings=shown, mesh=mesh)
-        complain(*found.problems)
-        if self.o == "json":
-            say_text(as_json(found, below))
+        below = len(found.findings) - len(listed) + len(found.mesh) - len(mesh)
+        found = found._replace(findings=listed, mesh=mesh)
+        shown = Shown(names, found, below, read.name)
+        if is_text:
+            show_rest(screen, shown, is_wide=is_wide)
         else:
-            say(*as_lines(found, below, name))
-        return BLIND if found.is_blind else 1 if found.findings or found.mesh else 0
+            say_json(as_json(shown))
+        fails = names.failing or found.findings or found.mesh
+        return BLIND if found.is_blind else 1 if fails else 0
 
     def _compare(self) -> int:
         """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""
-        from hsdns.doctor.against import Dump, compare_dumps, other_side
+        from hsdns.doctor.against import compare_dumps, other_side
         from hsdns.lint.drift import check_flags
 
         of_findings = "level server no-ask from-pod image config preview recording istioctl".split()
@@ -206,42 +234,54 @@ class Doctor(ReadingCommand):
                 raise
             kubeconfig = ""
         there = other_side(self, kubeconfig)
-        return compare_dumps(Dump(*self.read()), Dump(*there.read("against")), self.target, self.o)
+        output = "text" if self.o == "wide" else self.o
+        here, away = self.read(), there.read("against")
+        if here.dump is not None:
+            self._save(here.dump)
+        return compare_dumps(here, away, self.target, output)
 
-    def read(
-        self, flag: str = "from", add: Callable[[ClusterDump], None] = lambda dump: None
-    ) -> tuple[str, bytes]:
-        """The name and the content of the dump; raise FlagError or OSError.
+    def read(self, flag: str = "from") -> DumpRead:
+        """Read a cluster or a dump; raise FlagError or OSError."""
+        from hsdns.rules.judging import read_dump, read_files
+        from hsdns.sources.cluster_dump import FIRST_LINE, NOTE, unread_kinds
 
-        `add` adds the answers of the DNS servers, and others, to the dump of a cluster.
-        """
+        if self.from_ is not None:
+            name, content = self._file(self.from_, flag)
+            files = read_files([(name, content)], has_places=False)
+            is_cluster = NOTE.encode() in content
+            return DumpRead(name, files, unread_kinds(content), is_cluster=is_cluster)
+        dump = asyncio.run(_collect(self))
+        name = f"{CLUSTER} {self.context}" if self.context else CLUSTER
+        found = DumpRead(name, read_dump(name, dump.items, FIRST_LINE), dump.lacking, dump)
+        if self.save is None:
+            dump.items.clear()  # they are read, and take as much memory as the rest
+        return found
+
+    def _save(self, dump: ClusterDump) -> None:
+        if self.save is not None:
+            with open(self.save, "wb") as file:
+                file.write(dump.encode())
+
+    def _file(self, path: str, flag: str) -> tuple[str, bytes]:
+        """The name and the content of a file; raise FlagError."""
         from hsdns.sources.file_text import as_utf8, read_file
 
-        path = self.from_
         if path == DEMO:
             from hsdns.cli.source import demo_manifests
 
             return "the demo cluster", demo_manifests()
-        if path is not None:
-            if os.path.isdir(path):
-                raise FlagError(
-                    f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
-                )
-            try:
-                if path == "-":
-                    return "standard input", as_utf8(sys.stdin.buffer.read(), path)
-                return path, read_file(path)
-            except OSError as error:
-                raise FlagError(
-                    f"-{flag} {path}: it cannot be read: {error.strerror or error}"
-                ) from None
-        dump = asyncio.run(_collect(self))
-        add(dump)
-        content = dump.encode()
-        if self.save is not None:
-            with open(self.save, "wb") as file:
-                file.write(content)
-        return f"{CLUSTER} {self.context}" if self.context else CLUSTER, content
+        if os.path.isdir(path):
+            raise FlagError(
+                f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
+            )
+        try:
+            if path == "-":
+                return "standard input", as_utf8(sys.stdin.buffer.read(), path)
+            return path, read_file(path)
+        except OSError as error:
+            raise FlagError(
+                f"-{flag} {path}: it cannot be read: {error.strerror or error}"
+            ) from None
 
     def _recorded(self) -> dict[str, Any]:
         """The queries of a recording, as an object for a dump; empty if none is given; raise FlagError."""
@@ -253,20 +293,21 @@ class Doctor(ReadingCommand):
 
         return recorded_queries(self.recording)
 
-    def _asking(self, recorded: dict[str, Any]) -> Callable[[ClusterDump], None]:
+    def _asking(self, recorded: dict[str, Any]) -> Callable[[DumpRead, ClusterDump], None]:
         """A function that adds to a dump the answers of the DNS servers and what is recorded; raise FlagError."""
-        from hsdns.doctor.servers import add_answers, given_servers
+        from hsdns.doctor.servers import find_answers, given_servers
 
         servers, runs_code = given_servers(self.server), self.runs_code
         if servers and self.no_ask:
             raise FlagError("-server and -no-ask exclude each other; leave one out")
         view = pod_view(self)
 
-        def add(dump: ClusterDump) -> None:
-            access = self.access()
+        def add(read: DumpRead, dump: ClusterDump) -> None:
+            access, objects = self.access(), read.files.objects
             own = view._replace(access=access) if view is not None else None
-            add_answers(
-                dump,
+            answers, why = find_answers(
+                objects,
+                dump.unread,
                 access,
                 self.target,
                 servers,
@@ -274,25 +315,68 @@ class Doctor(ReadingCommand):
                 view=own,
                 runs_code=runs_code,
             )
-            add_analysis(dump, access, self.namespace, runs=self.istioctl and runs_code)
-            if recorded:
-                dump.items.append(recorded)
+            dump.unread |= why
+            said, why = find_analysis(
+                objects, access, self.namespace, runs=self.istioctl and runs_code
+            )
+            dump.unread |= why
+            added = [*answers, *said, *filter(None, [recorded])]
+            dump.add(*added)
+            read.add(*added)
+            read.lacking = dump.lacking
 
         return add
 
 
-def add_analysis(dump: ClusterDump, access: Sequence[str], namespace: str, *, runs: bool) -> None:
-    """Add the output of istioctl to a dump, or why there is none, unless there is no mesh.
+class DumpRead:
+    """A dump that has been read: its name, its objects, and why others are not in it, by plural.
+
+    `dump` is that of a cluster, not of a file.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        files: Files,
+        lacking: dict[str, str],
+        dump: ClusterDump | None = None,
+        *,
+        is_cluster: bool = False,
+    ) -> None:
+        self.name, self.files, self.lacking, self.dump = name, files, lacking, dump
+        self._is_cluster = is_cluster or dump is not None
+
+    def subject(self, target: str) -> Subject:
+        """What to diagnose; raise ValueError if it has no such target."""
+        from hsdns.rules.diagnosis import subject_of
+
+        return subject_of(self.files, self.lacking, target, is_cluster=self._is_cluster)
+
+    def add(self, *objects: Mapping[str, Any]) -> None:
+        """Add objects of our own kinds."""
+        from msgspec import json as encoding
+
+        from hsdns.rules.judging import read_dump
+        from hsdns.rules.objects import Objects
+
+        read = read_dump(self.name, map(encoding.encode, objects), 1)
+        old = self.files.objects
+        manifests = [*old.manifests, *read.objects.manifests]
+        self.files = self.files._replace(objects=Objects(manifests, old.corefiles))
+
+
+def find_analysis(
+    objects: Objects, access: Sequence[str], namespace: str, *, runs: bool
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The output of istioctl as an object of a dump, or why there is none; neither if there is no mesh.
 
     `access` are FILE and CONTEXT of a kubeconfig.
     """
-    from hsdns.rules.judging import read_files
     from hsdns.rules.mesh import KIND, has_mesh
     from hsdns.sources.cluster_dump import MESH
 
-    content = dump.encode()
-    if b"istio" not in content or not has_mesh(read_files([("dump", content)]).objects):
-        return
+    if not has_mesh(objects):
+        return [], {}
     words = istioctl.of_cluster(options_of(access), namespace)
     try:
         if not runs:
@@ -301,12 +385,11 @@ def add_analysis(dump: ClusterDump, access: Sequence[str], namespace: str, *, ru
         if messages is not None and not isinstance(messages, list):
             raise ValueError
     except istioctl.NotRun as error:
-        dump.unread[MESH] = str(error)
+        return [], {MESH: str(error)}
     except ValueError:
-        dump.unread[MESH] = "what istioctl printed is no JSON of istioctl analyze"
-    else:
-        found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
-        dump.items.append({**found, "messages": messages or []})
+        return [], {MESH: "what istioctl printed is no JSON of istioctl analyze"}
+    found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
+    return [{**found, "messages": messages or []}], {}
 
 
 async def _collect(options: Doctor) -> ClusterDump:
@@ -515,88 +598,3 @@ def _mapping(value: Any, *path: str) -> dict[str, Any]:
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
-
-
-# Reasons that none of our rules needs, by their word.
-OTHERS: Final = {
-    "istioctl": "the configuration of Istio",
-    "from-pod": "what DNS servers answer to the Pod",
-}
-_HEADS: Final = {
-    "error": "Names that fail now:",
-    "warning": "Names that will fail:",
-    "note": "What costs queries, or surprises:",
-}
-
-
-def as_lines(found: Diagnosis, below: int, source: str) -> Iterator[str]:
-    """The diagnosis for a terminal; `below` findings are under the level."""
-    from hsdns.rules.mesh import TOOL
-
-    for level, head in _HEADS.items():
-        listed = [each for each in found.findings if each.level == level]
-        if listed:
-            yield head
-            for each in listed:
-                yield f"  {each.rule.code} {each.message}"
-            yield ""
-    if found.mesh:
-        yield f"{TOOL} finds:"
-        for message in found.mesh:
-            yield f"  {message.level} {message.code} {message.message}: {message.page}"
-        yield ""
-    pages = {each.rule.code: each.rule for each in found.findings}
-    for code, rule in sorted(pages.items()):
-        yield f"{code} {rule.title}: {rule.page}"
-    if pages:
-        yield ""
-    for sentence in found.asked:
-        yield f"asked: {sentence}"
-    if found.asked:
-        yield ""
-    for plural, reason in found.reasons.items():
-        codes = found.unchecked.get(plural, ())
-        if codes:
-            yield f"not checked: {', '.join(codes)}: {plural}: {reason}"
-        elif plural in OTHERS:
-            yield f"not checked: {OTHERS[plural]}: {reason}"
-    if any(found.unchecked.values()) or OTHERS.keys() & found.reasons.keys():
-        yield ""
-    if found.problems and not found.objects:
-        yield f"nothing was checked: {source} could not be read"
-        return
-    hidden = f", {below} more below the -level" if below else ""
-    hidden += f", {len(found.mesh)} of istioctl" if found.mesh else ""
-    hidden += f", {len(found.silenced)} silenced" if found.silenced else ""
-    yield (
-        f"{counted(len(found.findings), 'finding', 'no')}{hidden}, {counted(len(found.passed), 'rule', 'no')} passed, "
-        f"in {counted(found.objects, 'object', 'no')} of {source}"
-        + (f" ({len(found.problems)} not checked)" if found.problems else "")
-    )
-
-
-def as_json(found: Diagnosis, below: int) -> str:
-    """The diagnosis as JSON."""
-    value = {
-        "findings": [_finding(each) for each in found.findings],
-        "silenced": [{**_finding(each), "reason": each.silenced} for each in found.silenced],
-        "below": below,
-        "passed": found.passed,
-        "asked": found.asked,
-        "istioctl": [each.as_json() for each in found.mesh],
-        "unchecked": [
-            {"resource": plural, "reason": reason, "rules": list(found.unchecked.get(plural, ()))}
-            for plural, reason in found.reasons.items()
-        ],
-        "objects": found.objects,
-        "unread": found.problems,
-    }
-    return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _finding(found: Finding) -> dict[str, object]:
-    from hsdns.rules.output import as_json as finding_as_json
-
-    # The position in the dump is useless.
-    left_out = ("file", "line", "column", "repaired")
-    return {key: value for key, value in finding_as_json(found).items() if key not in left_out}

@@ -66,6 +66,7 @@ from hsdns.recording.entry import SHAPING, RecordedQuery
 from hsdns.recording.reader import BadRecording, Recording
 from hsdns.resolver.search_cost import ClientCost, SearchCosts
 from hsdns.rules.corefile_text import CorefileText, zones_of
+from hsdns.rules.objects import Objects
 from hsdns.server.explaining import name_of
 from hsdns.sources.cluster_dump import (
     ANSWERS,
@@ -73,7 +74,6 @@ from hsdns.sources.cluster_dump import (
     OWN_ANSWERS,
     POD_VIEW,
     QUERIES_OF,
-    ClusterDump,
     Listed,
     list_all,
 )
@@ -125,8 +125,9 @@ def given_servers(words: Sequence[str]) -> list[DnsServer]:
     return [DnsServer(GIVEN, "-server", host, port) for host, port in read_servers(words)]
 
 
-def add_answers(
-    dump: ClusterDump,
+def find_answers(
+    objects: Objects,
+    unread: Mapping[str, str],
     access: Sequence[str],
     target: str,
     given: Sequence[DnsServer],
@@ -134,25 +135,40 @@ def add_answers(
     asks: bool = True,
     view: PodView | None = None,
     runs_code: bool = True,
-) -> None:
-    """Add the answers of the servers to a dump, also to the Pod of `view`, or why there are none; see ask_servers()."""
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The answers of the servers, also to the Pod of `view`, and why there are none; see ask_servers().
+
+    `objects` are those of a cluster, `unread` has what could not be read of it.
+    """
     needed = NEEDED[: 2 if target else 3]  # a namespace with objects is there
-    lacking = next((dump.unread[each] for each in needed if each in dump.unread), "")
+    lacking = next((unread[each] for each in needed if each in unread), "")
     if lacking or not asks:
-        dump.unread[ANSWERS] = lacking if asks else "left out by -no-ask"
-        return
+        return [], {ANSWERS: lacking if asks else "left out by -no-ask"}
+    items = list(_dns_objects(objects, target.partition("/")[0]))
     try:
-        answers, why = ask_servers(dump.items, access, target, given, view, runs_code=runs_code)
+        answers, why = ask_servers(items, access, target, given, view, runs_code=runs_code)
     except NotAsked as error:
-        dump.unread[ANSWERS] = str(error)
-        return
-    dump.items += answers
+        return [], {ANSWERS: str(error)}
+    reasons = {POD_VIEW: why} if why else {}
     if not any(each["counts"] for each in answers):
-        dump.unread[ANSWERS] = UNREACHED if answers else NO_SERVICE
+        reasons[ANSWERS] = UNREACHED if answers else NO_SERVICE
     elif not any(each["known"] for each in answers):
-        dump.unread[OWN_ANSWERS] = UNKNOWN
-    if why:
-        dump.unread[POD_VIEW] = why
+        reasons[OWN_ANSWERS] = UNKNOWN
+    return answers, reasons
+
+
+def _dns_objects(objects: Objects, namespace: str) -> Iterator[Mapping[str, Any]]:
+    """The objects that say which DNS servers there are, and the Pods of their namespaces and of another one."""
+    services = [
+        each for each in objects.written("Service") if _is_for_dns({"metadata": each.metadata})
+    ]
+    spaces = {namespace, *(each.namespace for each in KNOWN)}
+    spaces.update(each.namespace for each in services)
+    yield from (each.content for each in services)
+    yield from (each.content for each in objects.written("ConfigMap"))
+    for each in objects.written("Pod"):
+        if each.namespace in spaces:
+            yield each.content
 
 
 def ask_servers(

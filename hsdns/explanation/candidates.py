@@ -10,7 +10,8 @@ Source: CoreDNS 1.14.7 plugin/kubernetes; a ServiceImport without ports has no n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -45,8 +46,8 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.store import address_in
-from hsdns.explanation.nearest import close_words
 from hsdns.explanation.scene import Change, ClusterObjects, Replay, Scene, text
+from hsdns.wire import counted
 
 MADE_ADDRESS: Final = "192.0.2.1"  # of an endpoint that is added (RFC 5737)
 PIECE: Final = 10  # endpoints between two pauses
@@ -75,8 +76,8 @@ class Candidates:
         port, protocol = text(parsed.port), text(parsed.protocol).upper()
         self._service_port = ServicePort(80, port or None, protocol or "TCP")
         self._has_port = bool(port or protocol)
-        named = f"port named {port}" if port else "port"
-        self._asked_port = named + (f" of protocol {protocol}" if protocol else "")
+        of_protocol = f" of protocol {protocol}" if protocol else ""
+        self._asked_port = f"port {port}/{protocol or 'any'}" if port else f"port{of_protocol}"
         self._is_import = replay.block.answers.lookup.is_multicluster(replay.zone)
         found: Sequence[Service | ServiceImport] = scene.imports if self._is_import else scene.services  # fmt: skip
         self._is_found = bool(found)
@@ -175,11 +176,12 @@ class Candidates:
     def _of_external_name(self, given: str) -> Changes:
         place = self._place
         if pack_target(given) is None:
-            what = "is an IP address" if pack_address(given) else "is not a host name"
+            sentence = f'externalName "{given}" of {place} is not a host name, and a CNAME record needs one'
             yield self._with_spec(
-                f'externalName "{given}" of {place} {what}, and a CNAME record needs a host name',
+                sentence if self._why is None else self._why.sentence,
                 "externalName is a host name, or the Service has no selector and an EndpointSlice "
                 "with the address",
+                "" if self._why is None else self._why.todo,
                 external_name="name.invalid",
             )
         yield self._as_headless(
@@ -212,7 +214,7 @@ class Candidates:
         other = f", but no {self._asked_port}" if ports else ""
         return f"{self._place} has {_port_names(ports)}{other}"
 
-    def _with_spec(self, cause: str, needed: str, **fields: object) -> Change:
+    def _with_spec(self, cause: str, needed: str, todo: str = "", **fields: object) -> Change:
         """Change fields of the owner's spec, in addition to earlier changes."""
         owner = self._owner
 
@@ -222,10 +224,10 @@ class Candidates:
                 structs.replace(now, spec=structs.replace(now.spec, **fields))
             )
 
-        return Change(self._place, cause, needed, make)
+        return Change(self._place, cause, needed, make, todo)
 
     def _as_headless(self, cause: str) -> Change:
-        fields = {"type": "ClusterIP", "cluster_ip": "None", "cluster_ips": None}
+        fields: dict[str, Any] = {"type": "ClusterIP", "cluster_ip": "None", "cluster_ips": None}
         return self._with_spec(cause, f"{self._place} is headless", external_name=None, **fields)
 
     def _with_endpoint(self, scene: Scene) -> Scene:
@@ -288,22 +290,18 @@ class Candidates:
             yield from self._of_hostname(listed)
         filled = [part for part in slices if part.endpoints]
         if self._has_port and filled:
-            own, port = self._owner.spec.ports or (), text(self._parsed.port)
-            named = [each for each in own if each.name == port]
-            calls = (
-                f"the port names differ: {place} has {_port_names(named)}"
-                if named
-                else self._without_port()
-            )
             has = _port_names(filled[0].ports or ())
             yield Change(
                 _slice_place(filled[0]),
-                f"{calls}; EndpointSlice {filled[0].metadata.name} has {has}",
-                f"a port of the EndpointSlice is a {self._asked_port}",
+                self._why.sentence
+                if self._why is not None
+                else f"{self._without_port()}; EndpointSlice {filled[0].metadata.name} has {has}",
+                f"the EndpointSlice has {self._asked_port}",
                 self._with_ports,
+                self._why.todo if self._why is not None else "",
             )
         if asked:
-            near = yield from self._near_labels(known)
+            near = self._near_labels(known)
             cause, hostname = f"no endpoint named {asked}{near}", f" with hostname {asked}"
         else:
             cause, hostname = f"no endpoints{self._why_none()}", ""
@@ -337,23 +335,29 @@ class Candidates:
     def _conditions(self, part: EndpointSlice, endpoint: Endpoint) -> str:
         return _conditions(part, endpoint, self._kept)
 
-    def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> Generator[None, None, str]:
-        """The endpoint names nearest to the queried one, each with its cluster."""
+    def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> str:
+        """The endpoint names that there are instead, each with its cluster."""
         cluster = self._parsed.cluster
         labels = sorted({label for each, label in known if each == cluster}) or sorted(
             {f"{label}{_in_cluster(each)}" for each, label in known if each != cluster}
         )
         if not labels:
             return f"{_in_cluster(cluster)}: it has no endpoints"
-        near = ""
-        for match in close_words(self._endpoint, dict.fromkeys(labels), 1):
-            if match is None:
-                yield None
-            else:
-                near = match
-        shown = ", ".join(labels[:3]) + (", …" if len(labels) > 3 else "")
-        hint = f'; did you mean "{near}"?' if near else f"; it has {shown}"
-        return f"{_in_cluster(cluster)}{hint}"
+        base, dash, number = self._endpoint.rpartition("-")
+        ordinals = [
+            int(label.removeprefix(f"{base}-"))
+            for label in labels
+            if re.fullmatch(rf"{re.escape(base)}-\d{{1,9}}", label)
+        ]
+        if not (dash and number.isdigit() and ordinals):
+            shown = ", ".join(labels[:3]) + (", …" if len(labels) > 3 else "")
+            return f"{_in_cluster(cluster)}; it has {shown}"
+        first, last = f"{base}-{min(ordinals)}", f"{base}-{max(ordinals)}"
+        shown = f"{first} to {last}" if first != last else first
+        pods = {each.metadata.name for each in self._kept.pods(self._parsed.namespace)}
+        if first in pods and len(ordinals) == max(ordinals) - min(ordinals) + 1:
+            return f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}"
+        return f"{_in_cluster(cluster)}; it has {shown}"
 
     def _of_hostname(self, listed: Sequence[tuple[EndpointSlice, Endpoint]]) -> Iterator[Change]:
         """The change for an endpoint name of an existing Pod that does not have this name below this Service."""
@@ -388,6 +392,7 @@ class Candidates:
                 cause,
                 f"{place} has hostname {label} and subdomain {name}, so that its endpoint has the hostname",
                 partial(_with_hostname, endpoint.addresses, label),
+                f"set spec.hostname of {place} to {label} and spec.subdomain to {name}",
             )
             return
 

@@ -29,6 +29,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
@@ -271,7 +272,8 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
         from hsdns.explanation.text import lines
 
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        say(*lines(found, colour=colour, with_history=with_history), shown=str)
+        width = get_terminal_size((0, 0)).columns  # 0 in a pipe
+        say(*lines(found, width, colour=colour, with_history=with_history), shown=str)
 
 
 def say_meant(text: str, name: str) -> None:

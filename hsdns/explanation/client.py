@@ -42,7 +42,7 @@ from hsdns.sources.api_server import ApiServer
 from hsdns.sources.client_pod import USUAL_DNS
 from hsdns.sources.manifests import Manifests
 from hsdns.upstream.target import nameservers
-from hsdns.wire import counted
+from hsdns.wire import counted, is_address
 from hsdns.wire.iana import Rcode
 from hsdns.wire.rdata import address_to_text
 
@@ -583,12 +583,10 @@ def _dns_of(spec: PodSpec, namespace: str, path: str) -> PodDns:
     config = spec.dns_config
     nameservers: Sequence[str] = (config.nameservers if config else None) or []
     for address in nameservers:
-        try:
-            ip_address(address)
-        except ValueError:
+        if not is_address(address):
             raise QuestionError(
                 f'dnsConfig of the pod {path} has the nameserver "{address}", which is no IP address'
-            ) from None
+            )
     if policy == "None" and not nameservers:
         raise QuestionError(
             f"the pod {path} has dnsPolicy None, but no nameserver in its dnsConfig"

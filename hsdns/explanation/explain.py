@@ -12,13 +12,15 @@ from contextlib import suppress
 from typing import Final
 
 from hsdns.assemble import Configuration, ServedAddress
+from hsdns.causes.alias import cause_of_missing, service_of, through
 from hsdns.causes.behind import cause_behind, cause_of_pod, leads_somewhere
 from hsdns.causes.cause import Cause
+from hsdns.causes.failing import MOST_ALIASES
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import address_of, is_reverse, pack_address
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
-from hsdns.cluster.objects import Object
+from hsdns.cluster.objects import Object, Pod, Service
 from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import address_in
@@ -27,7 +29,7 @@ from hsdns.errors import OperatorError
 from hsdns.explanation.candidates import Candidates, of_address
 from hsdns.explanation.fate import Fates
 from hsdns.explanation.live import LiveObjects, Seen
-from hsdns.explanation.nearest import nearest
+from hsdns.explanation.nearest import Nearest, nearest
 from hsdns.explanation.observed import (
     Edges,
     ObservedProcessor,
@@ -36,7 +38,6 @@ from hsdns.explanation.observed import (
     cluster_visit,
     not_known,
     observed_chain,
-    summary,
 )
 from hsdns.explanation.records import (
     keep_seconds,
@@ -55,6 +56,7 @@ from hsdns.explanation.report import (
     Outcome,
     PluginStep,
     ServiceReport,
+    to_be_done,
 )
 from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest, text
 from hsdns.plugins.kubernetes import Kubernetes
@@ -152,6 +154,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 NO_PLAIN: Final = "{}: no server block answers plain DNS, so no resolver can ask it"
+ADD_FORWARD: Final = "add forward to the block, or take autopath out"
 CLIENT: Final = Endpoint("127.0.0.1", 0)
 
 
@@ -215,18 +218,18 @@ class Explainer:
         elif doubt.why and (outcome != "could not tell" or doubt.is_unread):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
-        near = []
-        if outcome != "resolves" and reply.rcode:
-            every = [each for each in self._configuration.plugins if isinstance(each, Kubernetes)]
-            asked = query if cluster is None else cluster.query
-            for block in every if cluster is None else [cluster.block]:
-                if block.store.serves:
-                    near += await nearest(block, asked.qname, asked.qtype, pause)
-        is_likely = not visits or (near and near[0].why.startswith("the cluster domain"))
-        if near and cluster is None and is_likely:
-            cause = f"{near[0].why}: {near[0].name.removesuffix('.')} exists; {cause}"
-        elif near and not needed and cluster is not None and cluster.is_missing:
-            cause = f"{cause}; {near[0].why}"
+        near, is_meant = Nearest(), False
+        if outcome != "resolves" and reply.rcode and not _is_unanswered(visits, reply):
+            near = await self._nearest(query, cluster)
+            is_missing = cluster is not None and cluster.is_missing
+            is_meant = cluster is not None and cluster.cause is not None
+            if near.names and (cluster is None or is_missing) and not is_meant:
+                whom = next((each.whom for each in visits if each.whom and not each.is_loop), "")
+                if cluster is not None and outcome == "could not tell" and not whom:
+                    cause = f"{cause}; {near.hint}"
+                else:
+                    is_empty = edges.is_builtin and cluster is None and not whom
+                    cause = _with_names(near, "" if is_empty else cause, needed, whom)
         await pause()
         found = None if cluster is None else cluster.found
         records = await record_reports(reply, visits, visit, found, pause)
@@ -239,6 +242,11 @@ class Explainer:
         todo = ""
         if outcome in ("leads nowhere", "does not resolve") and cluster is not None:
             todo = cluster.todo(needed)
+        if ADD_FORWARD in cause:
+            todo = ADD_FORWARD
+        is_named = near.shown.startswith("its name is") or _are_absent(needed)
+        if near.shown and near.shown in cause and is_named and near.is_sure and not is_meant:
+            todo = f"use {near.names[0].name.removesuffix('.')}"
         explanation = Explanation(
             VERSION,
             qname.to_text(),
@@ -254,7 +262,7 @@ class Explainer:
             service,
             records,
             [NeededChange(each.place, each.cause, each.needed) for each in needed],
-            near,
+            list(near.names),
             [] if cluster is None else cluster.history,
             table=table,
             keep_seconds=keep_seconds(reply),
@@ -279,6 +287,23 @@ class Explainer:
         reply = await processor.answer(wire, client, client, transport, now)
         doubt = processor.doubt()
         return (reply if doubt.goes_on else None) if doubt.why else reply, doubt.why
+
+    async def _nearest(self, query: Query, cluster: _Cluster | None) -> Nearest:
+        """The names that exist near to a missing one, of the block that was asked, else of the first that has any."""
+        if cluster is not None:
+            query, blocks = cluster.query, [cluster.block]
+        else:
+            plugins = self._configuration.plugins
+            blocks = [each for each in plugins if isinstance(each, Kubernetes)]
+        for block in blocks:
+            if not block.store.serves:
+                continue
+            seen = cluster.seen if cluster else await self._seeing[id(block)].see(_of_pod(query))
+            pods = [each for each in seen.objects if isinstance(each, Pod)]
+            found = await nearest(block, query.qname, query.qtype, pods, self._edges.pause)
+            if found.names:
+                return found
+        return Nearest()
 
     async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> ObservedProcessor:
         """A processor that answers at an address as the server does, and notes the visits."""
@@ -356,9 +381,8 @@ def _outcome(
     if asking is not None:
         why = f"not in the cluster: {lacks}; then " if lacks else ""
         return "could not tell", f"{why}{asking.handler.name} {asking.would_ask}"
-    last = visits[-1] if visits else None
-    if last is not None and last.below is not None and not last.below.written and reply.rcode:
-        return "does not resolve", _unanswered(visits, last)
+    if _is_unanswered(visits, reply):
+        return "does not resolve", _unanswered(visits)
     if lacks and cluster is not None and cluster.visit.passed is None:
         if cluster.seen.is_partial or cluster.block.remark():
             return "could not tell", f"{cluster.blind[0]}; as far as is known, {lacks}"
@@ -371,13 +395,18 @@ def _outcome(
         assert made.reply is not None, "it did not raise"
         qtype = cluster.query.qtype
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
-        if outcome == "resolves" and cluster.cause is not None:
+        is_alias = service is not None and service.kind == "ExternalName"
+        if cluster.cause is not None and (outcome == "resolves" or is_alias):
             return "leads nowhere", cluster.cause.sentence
         return outcome, cause
+    count = counted(len(reply.answer), "record") if reply.answer else ""
+    if made.reply is not None and made.reply.error and not made.is_own:
+        return outcome, f"{made.handler.name}: {made.reply.error}"
     if made.told:
         error = f": {made.reply.error}" if made.reply is not None and made.reply.error else ""
-        return outcome, f"plugin {made.handler.name} {made.did}{error}"
-    return outcome, f"plugin {made.handler.name} answered {summary(reply)}"
+        return outcome, f"{made.handler.name} {made.told}{error}{count and f'; {count}'}"
+    name = f"plugin {made.handler.name}"
+    return outcome, f"{count} from {name}" if count else f"{name} answers so"
 
 
 def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
@@ -386,16 +415,39 @@ def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
     return not reply.rcode and any(not types or each.rrtype in types for each in reply.answer)
 
 
-def _unanswered(visits: Sequence[Visit], last: Visit) -> str:
-    """Why no plugin has answered: the last one passed the query on."""
+def _is_unanswered(visits: Sequence[Visit], reply: Reply) -> bool:
+    """Whether the last plugin has passed the query on to none."""
+    below = visits[-1].below if visits else None
+    return below is not None and not below.written and bool(reply.rcode)
+
+
+def _unanswered(visits: Sequence[Visit]) -> str:
+    """Why no plugin has answered."""
+    last = visits[-1]
     assert last.passed is not None, "it has a reply of the chain's end"
     name, zone = (each.to_text() for each in (last.passed.query.qname, last.request.zone))
     if any(each.handler.name == "autopath" and each.passed is not None for each in visits):
-        return (
-            f"autopath asks for the bare name {name}, and no plugin of block {zone} answers it; "
-            "add forward to the block, or take autopath out"
-        )
+        return f"autopath asks for the bare name {name}, and no plugin of block {zone} answers it; {ADD_FORWARD}"
     return f"no plugin after {last.handler.name} answers {name}"
+
+
+def _of_pod(query: Query) -> Lead:
+    """The lead to a pod, or to those of a workload, that a name begins with."""
+    return Lead(pod=text(query.qname.labels[0]) if query.qname.labels else "")
+
+
+def _are_absent(needed: Sequence[Change]) -> bool:
+    """Whether a name needs nothing but objects that are not there, or nothing at all."""
+    return all(each.cause.startswith("there is no ") for each in needed)
+
+
+def _with_names(near: Nearest, cause: str, needed: Sequence[Change], whom: str) -> str:
+    """The first line with the names that exist; `whom` would be asked for this one."""
+    goes = f"; this name goes to {whom}" if whom else ""
+    if near.why and _are_absent(needed) and (near.is_sure or not cause):
+        return f"{near.hint}{goes}"
+    is_of_pod = bool(needed) and needed[0].place.startswith("Pod ")
+    return f"{cause}; {near.shown if is_of_pod or not near.is_sure else near.hint}"
 
 
 class _Cluster:
@@ -428,7 +480,8 @@ class _Cluster:
     ) -> _Cluster:
         """A question with its objects."""
         made = cls(visit, problems)
-        made.seen = await seeing[id(made.block)].see(made.lead)
+        pod = _of_pod(made.query).pod if made.is_missing else ""
+        made.seen = await seeing[id(made.block)].see(made.lead._replace(pod=pod))
         await pause()
         objects: Iterable[Object] = ()
         if made._address is not None:
@@ -529,13 +582,31 @@ class _Cluster:
         if parsed.endpoint:
             self.cause = cause_of_pod(view, namespace, name, text(parsed.endpoint))
         elif owner is not None:
-            self.cause = cause_behind(view, owner, port)
+            self.cause = cause_behind(view, owner, port) or await self._of_target(owner, live)
+
+    async def _of_target(self, alias: Service, live: LiveObjects, depth: int = 0) -> Cause | None:
+        """Why the target of an ExternalName Service leads nowhere, if it is a name of this cluster."""
+        domain = self.replay.zone.to_text().removesuffix(".")
+        known = {(text(one), text(other)) for one, other in [*self.block.store.services.values]}
+        cause = cause_of_missing(alias, known, domain)
+        key = service_of(alias.spec.external_name or "", domain)
+        if cause is not None or key is None or depth >= MOST_ALIASES:
+            return cause
+        place = key[0].encode(), key[1].encode()
+        seen = await live.see(Lead((place[0],), services=(place,)))
+        for service in seen.objects:
+            if isinstance(service, Service) and service.key == key:
+                view = await live.view(seen, key[0], service.spec.selector or {})
+                found = cause_behind(view, service)
+                return through(alias, found or await self._of_target(service, live, depth + 1))
+        return None
 
     def todo(self, needed: Sequence[Change]) -> str:
         """What to do for the name to lead to something."""
-        if needed:
-            return "; ".join(each.todo or each.needed for each in needed)
-        return self.cause.todo if self.cause is not None else ""
+        if not needed:
+            return self.cause.todo if self.cause is not None else ""
+        every = (each.todo or to_be_done(each.needed, each.place) for each in needed)
+        return "; ".join(dict.fromkeys(every))
 
     def lacks(self, needed: Sequence[Change]) -> str:
         """Explain why the cluster does not have the name."""
@@ -545,7 +616,7 @@ class _Cluster:
         if self.seen.refused:
             return self.seen.refused[0]
         if needed:
-            return "; and ".join(each.cause for each in needed)
+            return "; and ".join(dict.fromkeys(each.cause for each in needed))
         if self._is_reverse:
             if self._address is None:
                 return "names of the zone are those of whole addresses, and this is none"

@@ -24,7 +24,7 @@ from hsdns.explanation.client import (
 )
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import TYPES, LookupQuestion
-from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
+from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome, to_be_done
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import UNSEEN, Packet, candidates, wire_of
 from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
@@ -66,7 +66,7 @@ async def explain_for_client(
     shown = failed[0] if failed else reports[0]
     explained = await _explained(explainer, shown, question, now, problems)
     decisive = _decisive(shown, explained)
-    cause, needed = "", list(decisive.needed)
+    cause, needed, todo = "", list(decisive.needed), decisive.todo
     is_blind = bool(decisive.blind) and decisive.outcome == "could not tell"
     if shown.error and not is_blind:
         setting = asker.settings[reports.index(shown)]
@@ -74,7 +74,9 @@ async def explain_for_client(
         if found is not None:
             alike = [each for each in failed if (each.error == UNSEEN) == (shown.error == UNSEEN)]
             who = _who(asker, shown, alike if len(alike) < len(reports) else ())
-            cause = f'{who} gets "{shown.error}": {found.cause}{_server_failure(asker, shown, explained)}'
+            failure = _server_failure(asker, shown, explained)
+            reason, todo = failure or (found.cause, to_be_done(found.needed))
+            cause = f'{who} {"get" if " and " in who else "gets"} "{shown.error}": {reason}'
             if shown.error == UNSEEN:
                 cause = f"{who}: {found.cause}"
             needed = [NeededChange(_place(asker), found.cause, found.needed)]
@@ -93,6 +95,7 @@ async def explain_for_client(
         blind=decisive.blind if shown.error else _taken(shown),
         cause=printable(cause or _own_cause(asker, shown, totals, question, reports)),
         needed=needed,
+        todo=todo,
         asker=_report(asker, question, decisive.name, cause, reports),
     )
 
@@ -163,6 +166,7 @@ async def _explain_walk(
         outcome="could not tell" if is_blind else "does not resolve" if cause else last.outcome,
         cause=printable(cause or own),
         needed=[] if cause else last.needed,
+        todo="" if cause else last.todo,
         asker=_report(asker, question, last.name, cause, [lookup]),
     )
 
@@ -180,8 +184,10 @@ def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> O
     return "does not resolve" if is_told and not is_elsewhere else "could not tell"
 
 
-def _server_failure(asker: Client, shown: LookupReport, explained: Sequence[Explanation]) -> str:
-    """Why the last query failed, if this server answers it with a failure."""
+def _server_failure(
+    asker: Client, shown: LookupReport, explained: Sequence[Explanation]
+) -> tuple[str, str] | None:
+    """Why the last query failed and what to do, if this server answers it with a failure."""
     last = shown.queries[-1].name if shown.queries else ""
     for each in explained:
         is_last = each.name.removesuffix(".") == last
@@ -189,8 +195,9 @@ def _server_failure(asker: Client, shown: LookupReport, explained: Sequence[Expl
             domains = {word for line in asker.node.splitlines() for word in line.split()[1:]}
             of_node = next((word for word in domains if last.endswith(f".{word}")), "")
             where = f"; the resolv.conf of the node has the search domain {of_node}"
-            return f"; {each.cause}{where if of_node else ''}"
-    return ""
+            todo = each.todo or (f"take {of_node} out of that resolv.conf" if of_node else "")
+            return f"{last} is answered {each.cause}{where if of_node else ''}", todo
+    return None
 
 
 def _taken(shown: LookupReport) -> list[str]:

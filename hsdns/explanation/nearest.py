@@ -1,232 +1,473 @@
-"""Finds existing names near to a missing one: misspelt, in another place, or in another form.
+"""Finds the names that a missing one was meant to be, by what people confuse.
 
-Path: explain.py, for a name that does not exist -> here; every reported name has been queried.
-Rule: a name is reported only if the server has records of the same type for it.
+Path: explain.py, for a name that does not exist -> here.
+Rule 1: a name is proposed only if the server has records of the queried type for it.
+Rule 2: there are three kinds of guesses, and one is made only if the one before it found nothing: the same labels in
+        another form; an object that has exactly a label of the name, in another place; a label that is spelt alike.
+Rule 3: words are spelt alike as people mistype them: few edits for their length, and the same digits; or one is the
+        other with more parts in front or behind, as Helm makes names.  Random text is like nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from difflib import SequenceMatcher, get_close_matches
-from heapq import nlargest
-from itertools import chain, islice
-from operator import eq
-from string import ascii_lowercase, digits
-from typing import Final
+import re
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from hsdns.cluster.address import is_reverse
+from hsdns.cluster.address import dashed, is_reverse, pack_address
+from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.objects import Pod
+from hsdns.cluster.pack import pack_label
 from hsdns.cluster.schema import POD, SVC
 from hsdns.cluster.store import address_in
-from hsdns.cluster.value import ServiceValue
+from hsdns.cluster.value import Key, Port, ServiceValue
 from hsdns.explanation.report import NearName
 from hsdns.explanation.scene import text
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
-# Finds words near to a misspelt one, at a cost that does not grow with the number of words.
-#
-# Rule 1: words that differ in one letter are found by generating all such words and looking them up.
-# Rule 2: of words that differ more, only the first FIRST are considered; at most MOST of them that begin or end alike
-#         are compared by their sets of letters, and the FEW with the most letters in common are compared exactly.
-
-
-FIRST: Final = 20_000
-MOST_COMPARED: Final = 600
-FEW: Final = 30
-LOOKS: Final = 500  # words that are read between two pauses
-COMPARED: Final = 100  # words that are compared
-CAREFULLY: Final = 2
-NEAR: Final = 0.6  # the share of letters that near words have in common, as in difflib
-_LETTERS: Final = f"{ascii_lowercase}{digits}-_"
-
-
-def close_words(word: str, words: Collection[str], most: int) -> Iterator[str | None]:
-    """The nearest words, at most this many, and None where others may run; `words` is a set, a dict, or has few."""
-    found = list(dict.fromkeys(filter(words.__contains__, _one_letter_away(word))))[:most]
-    yield from found
-    if len(found) == most:
-        return
-    back = word[::-1]
-    scored: list[tuple[int, str]] = []
-    for number, each in enumerate(islice(words, FIRST), 1):
-        if number % LOOKS == 0:
-            yield None
-        if each[:1] != word[:1] and each[-1:] != word[-1:]:
-            continue
-        agreeing = sum(map(eq, word, each)) + sum(map(eq, back, each[::-1]))
-        scored.append((agreeing - len(each), each))
-        if len(scored) == MOST_COMPARED:
-            break
-        if len(scored) % COMPARED == 0:
-            yield None
-    best = [each for _, each in nlargest(FEW, scored) if each != word and each not in found]
-    yield None
-    yield from _nearest(word, best, most - len(found))
-
-
-def _nearest(word: str, words: Sequence[str], most: int) -> Iterator[str | None]:
-    """The words that have the most letters in common with one, and None where others may run."""
-    near: list[tuple[float, int]] = []
-    matcher = SequenceMatcher(None, "", word)
-    for place, each in enumerate(words):
-        if place % CAREFULLY == CAREFULLY - 1:
-            yield None
-        matcher.set_seq1(each)
-        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
-        if all(bound() >= NEAR for bound in bounds):  # each is nearer than the previous one
-            near.append((matcher.ratio(), -place))
-    for _, place in nlargest(most, near):
-        yield words[-place]
-
-
-def _one_letter_away(word: str) -> Iterator[str]:
-    """Words with one letter removed, swapped with the next, replaced, or added."""
-    for at in range(len(word) + 1):
-        head, tail = word[:at], word[at:]
-        if tail:
-            yield head + tail[1:]
-            yield head + tail[1:2] + tail[:1] + tail[2:]
-        for letter in _LETTERS:
-            if tail and letter != tail[0]:
-                yield head + letter + tail[1:]
-            yield head + letter + tail
-
-
 MOST: Final = 4  # names that are reported
-MOST_ASKED: Final = 200  # names that are queried
-KEYS: Final = 500  # Services whose names are checked between two pauses
-PIECE: Final = 20  # Services whose labels are checked between two pauses
-Guess = tuple[tuple[bytes, ...], str]  # labels below the zone, and how they differ
+MOST_SAID: Final = 3  # names in one sentence; of more, none was meant
+MOST_GUESSES: Final = 300  # names that are queried
+PIECE: Final = 500  # Services, or words, between two pauses
+Labels = tuple[bytes, ...]
+
+
+class Guess(NamedTuple):
+    """Labels below the zone, how the queried ones differ, and what is said of the name."""
+
+    labels: Labels
+    why: str
+    says: str = "{} exists"
+
+
+class Form(NamedTuple):
+    """Labels that end in svc or pod, and how the queried ones differ; `is_sure`: it is surely a name of a cluster."""
+
+    labels: Labels
+    why: str = ""
+    is_sure: bool = True
+
+
+class Nearest(NamedTuple):
+    """The names that exist, likely ones first, and for the first line how the name differs, and what is said of them.
+
+    `why` is empty for names that are spelt alike.  `is_sure`: the name is surely meant to be one of the cluster.
+    """
+
+    names: Sequence[NearName] = ()
+    why: str = ""
+    shown: str = ""
+    is_sure: bool = False
+
+    @property
+    def hint(self) -> str:
+        """Both as a sentence."""
+        return f"{self.why}; {self.shown}" if self.why else self.shown
+
+
+Guesses = Iterator[Guess | None]  # None where other work may run
+ALIKE: Final = "did you mean {}?"
 
 
 async def nearest(
-    block: Kubernetes, qname: Name, qtype: int, pause: Callable[[], Awaitable[None]]
-) -> list[NearName]:
-    """Existing names of the block for this type that are near to the queried one, the likeliest first."""
+    block: Kubernetes,
+    qname: Name,
+    qtype: int,
+    pods: Iterable[Pod],
+    pause: Callable[[], Awaitable[None]],
+) -> Nearest:
+    """Existing names of the block for this type that are near to the queried one; `pods` are those that are known."""
     zone = qname.longest_of(block.zones)
-    home = zone or next(each for each in block.zones if not is_reverse(each))
-    if not qname.labels or is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
-        return []
-    found: dict[str, NearName] = {}
-    guesses: Iterator[Guess | None] = chain(
-        _of_other_domain(qname, home), _short(block, qname, home)
+    home = zone or next((each for each in block.zones if not is_reverse(each)), None)
+    if home is None or not qname.labels or is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
+        return Nearest()
+    forms = list(
+        _forms(qname.labels, None, home) if zone is None else _forms(qname.below(home), home, home)
     )
-    if zone is not None:
-        guesses = _guesses(block, qname.below(zone), home)
-    asked = 0
-    for guess in guesses:
-        await pause()
-        if guess is None:
-            continue
-        labels, why = guess
-        asked += 1
-        if asked > MOST_ASKED or len(found) >= MOST:
-            break
-        try:
-            name = Name.from_labels((*labels, *home.labels))
-        except ValueError:
-            continue
-        told = name.to_text()
-        if told in found or name == qname:
-            continue
-        if block.answers.lookup.parse(name, home) and not block.answers.is_missing(
-            name, qtype, home
+    places = _Places(block, home, pods)
+    kinds = (
+        (Guess(*form[:2]) for form in forms),
+        (each for form in forms for each in places.elsewhere(form)),
+        (each for form in forms for each in places.alike(form)),
+    )
+    found: dict[str, Guess] = {}
+    left = MOST_GUESSES
+    for kind in kinds:
+        for guess in kind:
+            await pause()
+            if guess is None or not guess.why:
+                continue
+            left -= 1
+            if left < 0 or len(found) == MOST:
+                break
+            try:
+                name = Name.from_labels((*guess.labels, *home.labels))
+            except ValueError:  # too long
+                continue
+            if name != qname and _has_records(block, name, qtype, home):
+                found.setdefault(name.to_text(), guess)
+        if found:
+            return _said(found, is_sure=forms[0].is_sure)
+    return Nearest()
+
+
+def _said(found: dict[str, Guess], *, is_sure: bool) -> Nearest:
+    names = [NearName(name, each.why) for name, each in found.items()]
+    _, why, says = next(iter(found.values()))
+    same = [name.removesuffix(".") for name, each in found.items() if each[1:] == (why, says)]
+    if says == ALIKE:
+        return Nearest(names, "", says.format(" or ".join(same)), is_sure)
+    shown = says.format(_listed(same))
+    if len(same) > 1:
+        shown = shown.removesuffix("s") if shown.endswith(" exists") else shown
+    return Nearest(names, why, shown, is_sure)
+
+
+def _listed(words: Sequence[str]) -> str:
+    """The first words, as in a sentence."""
+    shown = [*words[:MOST_SAID], *(["others"] if words[MOST_SAID:] else [])]
+    return " and ".join([*([", ".join(shown[:-1])] if shown[1:] else []), shown[-1]])
+
+
+def _has_records(block: Kubernetes, name: Name, qtype: int, zone: Name) -> bool:
+    """Whether a name has records of the type, or any address, if the type is one that no Service has."""
+    answers = block.answers
+    try:
+        found = answers.lookup.find(name, zone, None)
+    except NoSuchName:
+        return False
+    if found is None or answers.is_missing(name, qtype, zone):
+        return False
+    if isinstance(found, bytes):
+        return qtype != (RRType.AAAA if len(found) == 4 else RRType.A)
+    node, _ = found
+    has = {RRType.A: node.a, RRType.AAAA: node.aaaa, RRType.SRV: node.entry_count}
+    return bool(node.targets or has.get(qtype, node.a or node.aaaa))
+
+
+# The same labels in another form.
+
+
+# What people write in place of svc and pod, besides mistyping it.
+KINDS: Final = {SVC: (b"service", b"services", b"srv"), POD: (b"pods",)}
+
+
+def _forms(labels: Labels, below: Name | None, home: Name) -> Iterator[Form]:
+    """What labels left of the zone, or all those of a name outside, stand for; the first is the name itself."""
+    zone, domain = home.labels, home.to_text().removesuffix(".")
+    marks = [at for at, label in enumerate(labels) if label in (SVC, POD)]
+    for at in reversed(marks):
+        head, rest = labels[: at + 1], labels[at + 1 :]
+        other = ".".join(map(text, rest))
+        if below is None:
+            why = (
+                f"the cluster domain is {domain}, not {other}"
+                if other
+                else "the cluster domain is missing"
+            )
+            yield Form(head, why)
+        elif not rest:
+            yield Form(head)
+        elif rest[: len(zone)] == zone:
+            yield Form(head, "the cluster domain is in the name twice")
+        elif rest[-1] in (SVC, POD) and len(rest) <= 2:
+            yield Form(head, f"{other} is behind a name that is whole without it")
+        elif rest == zone[: len(rest)]:
+            yield Form(head, f"{other} is in the name twice")
+        else:
+            yield Form((*head[:-1], *rest, head[-1]), f"{text(head[-1])} is not in its place")
+    if marks or not labels:
+        return
+    domain_too = " and the cluster domain are" if below is None else " is"
+    last = text(labels[-1])
+    for kind, words in KINDS.items():
+        if labels[-1] in words or is_mistyped(last, text(kind)):
+            yield Form((*labels[:-1], kind), f'"{last}" stands in the place of {text(kind)}')
+    for at in range(1, len(labels)) if below is None else ():
+        rest = labels[at:]
+        if rest in (zone[: len(rest)], zone[-len(rest) :]) or is_mistyped(
+            ".".join(map(text, rest)), domain
         ):
-            found[told] = NearName(told, why)
-    return list(found.values())
-
-
-def _of_other_domain(qname: Name, home: Name) -> Iterator[Guess]:
-    labels = tuple(label.lower() for label in qname.labels)
+            why = f"svc is missing, and the cluster domain is {domain}, not {'.'.join(map(text, rest))}"
+            yield Form((*labels[:at], SVC), why, is_sure=False)
     for kind in (SVC, POD):
-        if kind in labels:
-            at = labels.index(kind)
-            other = ".".join(map(text, labels[at + 1 :]))
-            told = f"the cluster domain is {home.to_text().removesuffix('.')}, not {other}"
-            yield labels[: at + 1], told if other else "the cluster domain is missing"
-    yield labels, "the cluster domain is missing"
-    yield (*labels, SVC), "the labels svc and the cluster domain are missing"
+        is_bare = below is None and len(labels) == 1
+        why = "" if is_bare else f"{text(kind)}{domain_too} missing"
+        yield Form((*labels, kind), why, is_sure=below is not None)
 
 
-def _short(block: Kubernetes, qname: Name, home: Name) -> Iterator[Guess]:
-    """The Services that a name of one label may mean; such names need a search list."""
-    if len(qname.labels) == 1:
-        name, values = qname.labels[0].lower(), block.answers.lookup.values(home)
-        for place in sorted(block.store.namespaces.copy()):
-            if (place, name) in values:
-                yield (
-                    (name, place, SVC),
-                    f"only the search list of a Pod in namespace {text(place)} makes the name whole",
-                )
+# Objects in other places.
 
 
-def _guesses(block: Kubernetes, labels: tuple[bytes, ...], zone: Name) -> Iterator[Guess | None]:
-    """Yield guesses, and None where other work may run."""
-    values = block.answers.lookup.values(zone)
-    if not labels:
-        return
-    if labels[-1] not in (SVC, POD):
-        yield (*labels, SVC), "the label svc is missing"
-        near = get_close_matches(text(labels[-1]), ["svc", "pod"], n=1)
-        if near:
-            yield (*labels[:-1], near[0].encode()), f'"{text(labels[-1])}" is misspelt'
-        if SVC in labels:
-            rest = tuple(label for label in labels if label != SVC)
-            yield (*rest, SVC), "the label svc is not at its place"
-        return
-    if labels[-1] == POD:
-        if len(labels) >= 3:
-            for namespace, service in list(values):  # events may arrive meanwhile
-                if namespace == labels[-2]:
-                    yield (
-                        (labels[0], service, namespace, SVC),
-                        "names of pods with a hostname are below their Service",
-                    )
-        return
-    if len(labels) < 3:
-        return
-    *left, name, namespace, _ = labels
-    before = tuple(left)
-    yield (*before, namespace, name, SVC), "Service and namespace are exchanged"
-    own: list[bytes] = []
-    if namespace in block.store.namespaces:
-        keys = list(values)  # events may arrive meanwhile
-        for at in range(0, len(keys), KEYS):
-            yield None
-            own += [service for place, service in keys[at : at + KEYS] if place == namespace]
-    if before:
-        for number, service in enumerate(own):
+class _Places:
+    """Where a zone has Services, endpoints, ports and pods, by their names; each index is made when first used."""
+
+    def __init__(self, block: Kubernetes, home: Name, pods: Iterable[Pod]) -> None:
+        self._store, self._values = block.store, block.answers.lookup.values(home)
+        self._is_read = False
+        self._own: dict[bytes, list[bytes]] = defaultdict(list)  # Services of a namespace
+        self._with: dict[bytes, list[bytes]] = defaultdict(list)  # namespaces of a Service
+        self._pods: dict[bytes | None, list[Pod]] = defaultdict(list)  # by name
+        self._workloads: dict[bytes | None, list[Pod]] = defaultdict(
+            list
+        )  # by the beginning of their names
+        for each in pods:
+            self._pods[pack_label(each.metadata.name)].append(each)
+            base = WORKLOAD.sub("", each.metadata.name)
+            if base != each.metadata.name:
+                self._workloads[pack_label(base)].append(each)
+
+    def _read(self) -> Guesses:
+        if self._is_read:
+            return
+        self._is_read = True
+        for number, (namespace, name) in enumerate(sorted(self._values)):
             if number % PIECE == 0:
                 yield None
-            other = values.get((namespace, service))
-            if other is not None and service != name and _has_label(other, before[-1]):
-                why = f"the endpoint belongs to Service {text(service)}"
-                yield (*before, service, namespace, SVC), why
-        value = values.get((namespace, name))
-        if value is not None:
-            for match in close_words(text(before[0]), dict.fromkeys(map(text, value.labels)), 3):
-                why = "another endpoint of the Service"
-                yield None if match is None else ((match.encode(), name, namespace, SVC), why)
-            if len(before) == 2:
-                named = (port for part in value.slices for port in part.ports if port.name)
-                for each in dict.fromkeys(named):
-                    yield (
-                        (b"_" + each.name, b"_" + each.protocol, name, namespace, SVC),
-                        "another port of the Service",
-                    )
-    places = dict.fromkeys(map(text, sorted(block.store.namespaces.copy())))
-    for match in close_words(text(namespace), places, 3):
-        why = f'namespace "{text(namespace)}" is misspelt'
-        yield None if match is None else ((*before, name, match.encode(), SVC), why)
-    for place in sorted(block.store.namespaces.copy()):
-        if place != namespace and (place, name) in values:
-            yield (*before, name, place, SVC), f"in namespace {text(place)}"
-    for match in close_words(text(name), dict.fromkeys(map(text, own)), 3):
-        why = f'Service "{text(name)}" is misspelt'
-        yield None if match is None else ((*before, match.encode(), namespace, SVC), why)
-    if before:
-        yield (name, namespace, SVC), "the Service itself"
+            self._own[namespace].append(name)
+            self._with[name].append(namespace)
+
+    def elsewhere(self, form: Form) -> Guesses:
+        """Names of objects that have a label of the name, in another place."""
+        yield from self._read()
+        *rest, kind = form.labels
+        for each in self._of_labels(tuple(rest), kind, is_sure=form.is_sure):
+            yield each and each._replace(why=", and ".join(filter(None, (form.why, each.why))))
+
+    def _of_labels(self, labels: Labels, kind: bytes, *, is_sure: bool) -> Guesses:
+        if not labels:
+            return
+        yield from self._of_address(labels, kind)
+        if kind == POD:
+            yield Guess((*labels, SVC), "names of Services and endpoints end in svc, not in pod")
+        elif is_sure:
+            yield from self._of_service(labels)
+        elif len(labels) == 1:
+            for place in self._with[labels[0]]:
+                yield Guess((*labels, place, SVC), "only a search list makes one label whole")
+        elif len(labels) == 2:
+            yield Guess((*labels[::-1], SVC), "Service and namespace are exchanged")
+        if is_sure or len(labels) < 3:
+            yield from self._of_pod(labels, kind)
+
+    def _of_address(self, labels: Labels, kind: bytes) -> Guesses:
+        """Addresses of pods with dots, below the other kind, or in another namespace."""
+        if len(labels) > 4 and all(each.isdigit() for each in labels[:4]):
+            words = (b"-".join(labels[:4]), *labels[4:])
+            yield Guess((*words, kind), "an address in a name has dashes, not dots")
+            yield Guess((*words, POD), "an address in a name has dashes, and stands below pod")
+        address = address_in(labels[0])
+        if address is None or len(labels) > 2:
+            return
+        places = dict.fromkeys(
+            [pod[0] for pod in self._store.pods.by_address.get(address, ())]
+            + [owner[0] for owner in self._store.services.endpoint_ips.lookup(address)]
+        )
+        if labels[-1] in places or (kind == SVC and labels[-1] in self._store.namespaces):
+            yield Guess((labels[0], labels[-1], POD), "names of addresses end in pod, not in svc")
+        for place in places:
+            yield Guess(
+                (labels[0], place, POD), f"the pod with this address is in namespace {text(place)}"
+            )
+
+    def _of_service(self, labels: Labels) -> Guesses:
+        marked = [each for each in labels if each.startswith(b"_")]
+        if marked and marked != list(labels[: len(marked)]):
+            others = [each for each in labels if not each.startswith(b"_")]
+            yield Guess((*marked, *others, SVC), "a port and its protocol stand in front")
+        *before, name = labels
+        for place in self._with[name]:
+            yield Guess((*before, name, place, SVC), "the namespace is missing")
+        for at, label in enumerate(labels[1:]):
+            if label == labels[at]:
+                yield Guess(
+                    (*labels[:at], *labels[at + 1 :], SVC),
+                    f"the label {text(label)} is in the name twice",
+                )
+        if not before:
+            return
+        *before, name, namespace = labels
+        yield Guess((*before, namespace, name, SVC), "Service and namespace are exchanged")
+        places = [place for place in self._with[name] if place != namespace]
+        where = (
+            f"namespace{'s' * (len(places) > 1)} {_listed([*map(text, places)])}" if places else ""
+        )
+        for place in places:
+            why = f"Service {text(name)} is in {where}, not in {text(namespace)}"
+            yield Guess((*before, name, place, SVC), why)
+        if before:
+            yield Guess((*before, name, SVC), f"{text(namespace)} is one namespace too many")
+            yield Guess((*before, namespace, SVC), f"the label {text(name)} is one too many")
+            yield from self._of_port(tuple(before), name, namespace)
+
+    def _of_port(self, before: Labels, name: bytes, namespace: bytes) -> Guesses:
+        """Ports that are written in another way; an underscore is optional."""
+        words = tuple(each.removeprefix(b"_") for each in before)
+        for port in _ports(self._values.get((namespace, name))):
+            named, protocol = port.name, port.protocol
+            ways = {
+                (protocol, named): "protocol and port are in the wrong order",
+                (named,): f"the protocol is missing behind port {text(named)}",
+                (protocol,): "the name of a port is missing before the protocol",
+                (b"%d" % port.number, protocol): f"port {port.number} has the name {text(named)}",
+                (b"%d" % port.number,): f"port {port.number} has the name {text(named)}",
+            }
+            if len(words) == 2 and words[0] == named:
+                ways[words] = f"the protocol of port {text(named)} is {text(protocol)}"
+            if words in ways:
+                yield Guess((b"_" + named, b"_" + protocol, name, namespace, SVC), ways[words])
+        if name.startswith(b"_") and len(before) == 1:
+            protocol = name.removeprefix(b"_")
+            found = [
+                (b"_" + port.name, name, service, namespace, SVC)
+                for service in self._own[namespace]
+                for port in _ports(self._values.get((namespace, service)))
+                if port.protocol == protocol and words[0] in (port.name, service)
+            ]
+            for labels in found if len(found) <= MOST_SAID else ():
+                yield Guess(
+                    labels,
+                    f"the Service is missing between {text(name)} and namespace {text(namespace)}",
+                )
+
+    def _of_pod(self, labels: Labels, kind: bytes) -> Guesses:
+        """The names of a pod, or of the Service of a workload, that is in the place of a Service."""
+        label, namespace = labels[0], labels[-1] if len(labels) > 1 else b""
+        below = ", not a Service"
+        if kind == POD:
+            below = ", and names that end in pod are addresses"
+        elif len(labels) == 3:
+            below = f", not behind Service {text(labels[1])}"
+        for pod in _in_namespace(self._pods[label], namespace):
+            named, unnamed = list[Labels](), list[Labels]()
+            for own, service in self._endpoints_of(pod):
+                (unnamed if address_in(own) else named).append((own, *service[::-1], SVC))
+            for found in sorted(named, key=lambda each: each[0] != label):
+                yield Guess(found, f"{text(label)} is a pod{below}", "its name is {}")
+            if not named:
+                yield from self._of_unnamed(pod, unnamed)
+        pods = self._workloads[label]
+        if any(has_parts(text(label), text(each)) for each in self._own[namespace]):
+            pods = [each for each in pods if pack_label(each.metadata.namespace) == namespace]
+        for pod in _in_namespace(pods, namespace)[:1]:
+            what = "Deployment" if DEPLOYED.fullmatch(pod.metadata.name) else "workload"
+            why = (
+                f"{text(label)} is a {'StatefulSet' if pod.spec.subdomain else what}, not a Service"
+            )
+            for _, service in self._endpoints_of(pod):
+                yield Guess((*service[::-1], SVC), why, "its Service is {}")
+        if name := DEPLOYED.fullmatch(text(label)):
+            why = f"{text(label)} is like the name of a Deployment's pod, which is no name in DNS"
+            for own in list(self._own[namespace] if namespace else self._with):
+                if text(own) == name[1] or has_parts(text(own), name[1]):
+                    for place in [namespace] if namespace else self._with[own]:
+                        yield Guess((own, place, SVC), why)
+        yield from self._of_endpoint(label, labels, kind)
+
+    def _of_unnamed(self, pod: Pod, endpoints: Sequence[Labels]) -> Guesses:
+        """The names that lead to a pod without a name of its own."""
+        label, subdomain = pod.metadata.name, pod.spec.subdomain
+        why = f"{label} is a pod without a hostname, so it has no name of its own"
+        address = pack_address(pod.status.pod_ip or "")
+        if pod.spec.hostname:
+            namespace = pod.metadata.namespace.lower()
+            is_there = (namespace.encode(), (subdomain or "").encode()) in self._values
+            why = f"{label} is a pod with subdomain {subdomain}, and "
+            why += "that Service does not select it" if is_there else "there is no such Service"
+            if not subdomain:
+                why = f"{label} is a pod without a subdomain, so it has no name of its own"
+        elif address is not None:
+            yield Guess((dashed(address), pod.metadata.namespace.lower().encode(), POD), why)
+        for found in endpoints:
+            yield Guess(found[1:], why)
+
+    def _of_endpoint(self, label: bytes, labels: Labels, kind: bytes) -> Guesses:
+        """The Services with an endpoint of this label, those of the namespace first."""
+        namespace, first = labels[-1], label + b"-0"
+        for places in ((namespace,), [each for each in self._own if each != namespace]):
+            is_found = False
+            for place in places:
+                for number, service in enumerate(self._own[place]):
+                    if number % PIECE == 0:
+                        yield None
+                    value = self._values.get((place, service))
+                    if value is None:
+                        continue
+                    if _has_label(value, label):
+                        is_found = True
+                        yield Guess(
+                            (label, service, place, SVC),
+                            f"{text(label)} is an endpoint of Service {text(service)}",
+                        )
+                    elif kind == SVC and place == namespace and _has_label(value, first):
+                        is_found = True
+                        yield Guess(
+                            (service, place, SVC),
+                            f"{text(first)} is an endpoint of Service {text(service)}",
+                        )
+            if is_found:
+                return
+
+    def _endpoints_of(self, pod: Pod) -> Iterator[tuple[bytes, Key]]:
+        """The labels of a pod below the Services that have its address."""
+        address = pack_address(pod.status.pod_ip or "")
+        for *key, part_name in self._store.services.endpoint_ips.lookup(address) if address else ():
+            value = self._values.get((key[0], key[1]))
+            for part in value.slices if value is not None else ():
+                if part.name == part_name:
+                    for index in part.positions(address or b""):
+                        yield part.label(index), (key[0], key[1])
+
+    # Labels that are spelt alike.
+
+    def alike(self, form: Form) -> Guesses:
+        """Names with one label that is spelt like that of the name."""
+        *labels, kind = form.labels
+        if not form.is_sure or len(labels) < 2:
+            return
+        *before, name, namespace = labels
+        namespaces, value = self._store.namespaces.copy(), self._values.get((namespace, name))
+        ways: list[tuple[int, Iterable[bytes]]] = []  # the place of a label, and others for it
+        if namespace not in namespaces:
+            ways = [(len(labels) - 1, sorted(namespaces))]
+        elif kind == SVC:
+            ways = [(len(before), self._own[namespace])]
+            if len(before) == 1 and value is not None:
+                ways.append((0, value.labels))
+        for at, words in ways:
+            for word in alike_words(labels[at], words):
+                if word is None:
+                    yield None
+                else:
+                    found = (*labels[:at], word, *labels[at + 1 :], kind)
+                    yield Guess(found, f"spelt like {text(labels[at])}", ALIKE)
+        port = text(before[0].removeprefix(b"_")) if before else ""
+        for each in _ports(value) if kind == SVC else ():
+            if is_alike(port, text(each.name)):
+                found = (b"_" + each.name, b"_" + each.protocol, name, namespace, kind)
+                yield Guess(found, f"spelt like {port}", ALIKE)
+
+
+WORKLOAD: Final = re.compile(
+    r"(-\d+|(-[a-z0-9]{6,10})?-[a-z0-9]{5})$"
+)  # behind the workload's name in a pod's
+DEPLOYED: Final = re.compile(r"(.+)-[bcdf-hj-np-tv-xz0-9]{8,10}-[bcdf-hj-np-tv-xz2456789]{5}")
+
+
+def _in_namespace(pods: Sequence[Pod], namespace: bytes) -> Sequence[Pod]:
+    """Those of the namespace, all if it has none of them."""
+    return [each for each in pods if pack_label(each.metadata.namespace) == namespace] or pods
+
+
+def _ports(value: ServiceValue | None) -> Iterable[Port]:
+    """The ports with a name, once each."""
+    if value is None:
+        return ()
+    every = (*value.ports, *(port for part in value.slices for port in part.ports))
+    return {(each.name, each.protocol): each for each in every if each.name}.values()
 
 
 def _has_label(value: ServiceValue, label: bytes) -> bool:
@@ -237,3 +478,88 @@ def _has_label(value: ServiceValue, label: bytes) -> bool:
         or (address is not None and any(True for _ in part.positions(address)))
         for part in value.slices
     )
+
+
+# Words that are spelt alike.
+
+_KEYS: Final = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")
+_NEXT: Final = {row[at : at + 2] for row in _KEYS for at in range(len(row) - 1)}
+SHORT: Final = 4  # letters of a word in which any other letter makes another word
+LONG: Final = 8  # letters of a word in which people make two mistakes
+MANY: Final = 3  # more edits than are looked for
+
+
+def alike_words(word: bytes, words: Iterable[bytes]) -> Iterator[bytes | None]:
+    """The words that are mistyped, else those with other parts, if they are few; None where others may run."""
+    mistyped: list[bytes] = []
+    longer: list[bytes] = []
+    shown = text(word)
+    for number, each in enumerate(words):
+        if number % PIECE == PIECE - 1:
+            yield None
+        if is_mistyped(shown, other := text(each)):
+            mistyped.append(each)
+        elif has_parts(shown, other):
+            longer.append(each)
+    found = mistyped or longer
+    if len(found) <= MOST_SAID:
+        yield from found
+
+
+def is_alike(word: str, other: str) -> bool:
+    """Whether a word is spelt like another one."""
+    return is_mistyped(word, other) or has_parts(word, other)
+
+
+def is_mistyped(word: str, other: str) -> bool:
+    """Whether a person may have typed a word for another one."""
+    if word == other or min(len(word), len(other)) < 2:
+        return False
+    if word.replace("_", "-") == other.replace("_", "-"):
+        return True
+    most = 2 if min(len(word), len(other)) >= LONG else 1
+    # An edit changes two letters of the set at most.
+    if abs(len(word) - len(other)) > most or len(set(word) ^ set(other)) > 2 * most:
+        return False
+    if re.sub(r"\D", "", word) != re.sub(r"\D", "", other):
+        return False
+    return _edits(word, other, is_short=len(other) <= SHORT) <= most
+
+
+def _edits(word: str, other: str, *, is_short: bool) -> int:
+    """The edits between two words, with a swap of neighbours as one (optimal string alignment).
+
+    Of a short word only a doubled letter, a swap, and from SHORT letters on a missing letter or the next key is a slip.
+    """
+    missing = MANY if len(other) < SHORT else 1
+    before, row = list[int](), [missing * to for to in range(len(other) + 1)]
+    for at, letter in enumerate(word):
+        is_doubled = letter in word[max(0, at - 1) : at] + word[at + 1 : at + 2]
+        added = 1 if is_doubled or not is_short else MANY
+        last, before, row = before, row, [row[0] + added]
+        for to, wanted in enumerate(other):
+            is_next = not is_short or (
+                len(other) > 2 and {letter + wanted, wanted + letter} & _NEXT
+            )
+            other_key = 0 if letter == wanted else 1 if is_next else MANY
+            best = min(before[to + 1] + added, row[to] + missing, before[to] + other_key)
+            if at and to and word[at - 1 : at + 1] == other[to - 1 : to + 1][::-1]:
+                best = min(best, last[to - 1] + 1)
+            row.append(best)
+    return row[-1]
+
+
+def has_parts(word: str, other: str) -> bool:
+    """Whether one word is the other with one or two parts in front or behind, none of them a number."""
+    parts, longer = sorted((word.split("-"), other.split("-")), key=len)
+    count = len(longer) - len(parts)
+    if not 1 <= count <= 2 or len("".join(parts)) < 3:
+        return False
+    more = (
+        longer[:count]
+        if longer[count:] == parts
+        else longer[-count:]
+        if longer[:-count] == parts
+        else []
+    )
+    return bool(more) and not any(any(map(str.isdigit, each)) for each in more)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
+from msgspec import structs
+
 from hsdns.chain import Handler, Next, Request, Spawn, WaitsInTask, has, link
 from hsdns.cluster.address import is_reverse
 from hsdns.cluster.freshness import Counters
@@ -29,7 +31,8 @@ from hsdns.plugins.secondary import Secondary
 from hsdns.query import MAX_DEPTH, QueryProcessor
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire import counted
-from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import OptCode, Rcode, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply, unwritten
 
 # The interface of explanations to their surroundings: a command, or a running server.
@@ -80,6 +83,7 @@ LEFT_OUT: Final = frozenset(
     {"cancel", "debug", "errors", "health", "log", "loop", "pprof", "prometheus", "ready", "reload"}
 )
 UPSTREAM: Final = "forward/upstream"  # metadata of `forward`
+PAYLOAD: Final = 1232  # octets
 
 
 class Visit:
@@ -92,6 +96,7 @@ class Visit:
         self.reply: Reply | None = None
         self.whom = ""  # servers that it would query
         self.is_loop = False  # whether these are on this host
+        self.is_own = False  # whether it asked this server itself
         self.told = ""  # replaces the description of its replies
         self.foreseen: str | None = None  # the effect of rules of `fault`, empty for none
 
@@ -200,13 +205,19 @@ class _Observer:
         if isinstance(handler, Cache) and not acts:
             visit.reply, visit.told = await handler.look(request, following)
         elif isinstance(handler, Forward) and whom:
-            noting = request.replace(metadata={**(request.metadata or {})})
+            # With EDNS an upstream says why it fails.
+            query = structs.replace(request.query, edns=request.query.edns or Edns(PAYLOAD))
+            noting = request.replace(query=query, metadata={**(request.metadata or {})})
             began = clock()
             visit.reply = await handler.handle(noting, following)
             asked = (noting.metadata or {}).get(UPSTREAM)
             took = f"{(clock() - began) * 1000:.1f} ms"
             if asked is not None and visit.passed is None:
-                visit.told = f"asked {asked()}, which took {took}"
+                visit.is_own = _is_own(handler, request)
+                itself = ", which is this server itself" if visit.is_own else ""
+                visit.told = (
+                    f"asked {asked()}{itself}; it took {took}{_extended_error(visit.reply)}"
+                )
         else:
             visit.reply = await handler.handle(request, following)
         return visit.reply
@@ -228,6 +239,32 @@ def _server_asked(handler: Handler, request: Request) -> tuple[str, bool, str]:
     if isinstance(handler, Secondary) and qname.longest_of(handler.zones) is not None:
         return "the primary server of its zone", False, ""
     return "", False, ""
+
+
+def _is_own(forward: Forward, request: Request) -> bool:
+    """Whether all upstreams of a name are at the port of its server, on this host."""
+    port = request.server.rpartition(":")[2]
+    routes = [each for each in forward.routes if each.matches(request.query.qname)][:1]
+    return all(
+        _is_loopback(each) and str(each.port) == port for route in routes for each in route.targets
+    )
+
+
+# Of an upstream's errors those that people can do something about (RFC 8914).
+_ERRORS: Final = {
+    6: "DNSSEC Bogus", 7: "Signature Expired", 9: "DNSKEY Missing", 10: "RRSIGs Missing", 15: "Blocked",
+    17: "Filtered", 18: "Prohibited", 22: "No Reachable Authority", 23: "Network Error",
+}  # fmt: skip
+
+
+def _extended_error(reply: Reply) -> str:
+    """What an upstream says of its failure, as the end of a sentence."""
+    for code, data in reply.edns_options or ():
+        if code == OptCode.EDE and len(data) >= 2:
+            number, said = int.from_bytes(data[:2], "big"), data[2:].decode("utf-8", "replace")
+            name = _ERRORS.get(number, f"extended error {number}")
+            return f"; it says: {name}{f', {said}' if said else ''}"
+    return ""
 
 
 def _is_loopback(target: Target | HostTarget) -> bool:

@@ -14,6 +14,7 @@ from hsdns.cluster.address import reverse_name
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS, USUAL
+from hsdns.wire import is_address
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
 
@@ -121,11 +122,7 @@ def overridden(text: str, search: str, ndots: str) -> str:
 
 def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
     """A name and the types that a program looks up, A and AAAA if none is given; raise QuestionError."""
-    try:
-        ip_address(name)
-    except ValueError:
-        pass
-    else:
+    if is_address(name):
         raise QuestionError(
             f"{name} is an address, which a resolver returns without a query; "
             f"hsdns explain {name} without flags of a resolver explains its reverse name"

@@ -196,6 +196,11 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
         return self.outcome in ("resolves", "leads nowhere")
 
 
+def to_be_done(needed: str, place: str = "") -> str:
+    """What to do so that something is as it is needed."""
+    return f"edit the Corefile: {needed}" if place == "Corefile" else f"make sure that {needed}"
+
+
 def schema() -> dict[str, Any]:
     """The JSON Schema of an explanation."""
     return msgspec.json.schema(Explanation)

@@ -1,7 +1,7 @@
 """An explanation as a tree of lines for a terminal.
 
 Path: explanation/cli.py, for an explanation -> here -> standard output.
-Rule 1: the first line is the cause; lines of more than WIDTH columns are wrapped with their own indentation, except
+Rule 1: the first line is the cause; on a terminal, lines are wrapped to its width with their own indentation, except
         what to do, which may be a command to copy.
 Rule 2: of many endpoints the first ones are shown, for each slice first those that are left out.
 """
@@ -9,7 +9,6 @@ Rule 2: of many endpoints the first ones are shown, for each slice first those t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 from typing import Final
 
 from hsdns.explanation.report import (
@@ -22,10 +21,9 @@ from hsdns.explanation.report import (
     ServersReport,
     ServiceReport,
 )
-from hsdns.resolver.report import as_list, rows
+from hsdns.resolver.report import as_list, rows, wrapped
 from hsdns.wire import printable
 
-WIDTH: Final = 80
 MOST_ENDPOINTS: Final = 6  # of one slice that are shown
 MOST_RECORDS: Final = 8
 _RED, _GREEN, _YELLOW, _DIM, _END = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
@@ -41,60 +39,60 @@ _COLOURS: Final = {
 Tree = list["str | Tree"]
 
 
-def lines(found: Explanation, *, colour: bool = False, with_history: bool = False) -> Iterator[str]:
-    """The lines of an explanation."""
-    for line in _wrapped(found.cause, WIDTH):
+def lines(
+    found: Explanation, width: int = 0, *, colour: bool = False, with_history: bool = False
+) -> Iterator[str]:
+    """The lines of an explanation, of at most `width` columns, 0 for any."""
+    for line in _wrapped(found.cause, width):
         yield _coloured(line, found.outcome) if colour else line
     if found.todo:
         yield f"to do: {found.todo}"
     for sentence in found.blind if found.is_answered else ():
-        yield from _wrapped(f"but {sentence}", WIDTH)
+        yield from _wrapped(f"but {sentence}", width)
     if (asked := found.asked) is not None:
         for sentence in asked.differences:
-            yield from _wrapped(f"but of server {asked.address}: {sentence}", WIDTH)
+            yield from _wrapped(f"but of server {asked.address}: {sentence}", width)
     reports = found.servers.asked if found.servers is not None else ()
     for report in [each for each in reports if each.differences][:1]:
         sentence = f"but objects and server differ: {report.address}: {report.differences[0]}"
-        yield from _wrapped(sentence, WIDTH)
+        yield from _wrapped(sentence, width)
     if (
         reports
         and found.asker is not None
         and found.asker.cause
         and not any(each.differences for each in reports)
     ):
-        yield from _wrapped("objects and servers agree; it is the client that differs", WIDTH)
+        yield from _wrapped("objects and servers agree; it is the client that differs", width)
     yield ""
     name = found.name
     if found.asker is not None:
-        yield from _lookups(found.asker, name)
+        yield from _lookups(found.asker, name, width)
         name = found.asker.decisive
     is_asked = found.asker is None or found.asker.decisive.removesuffix(".") in {
         query.name for lookup in found.asker.lookups for query in lookup.queries
     }
     yield f"{printable(name)} {found.type}{'' if is_asked else ', which is not asked'}"
     tree = _tree(found) + (_history(found.history) if with_history else [])
-    for line in _drawn(tree, ""):
+    for line in _drawn(tree, "", width):
         yield _with_fate(line) if colour else line
 
 
-def _lookups(asker: AskerReport, name: str) -> Iterator[str]:
+def _lookups(asker: AskerReport, name: str, width: int) -> Iterator[str]:
     """A failed lookup, else a successful one, query by query; and a table of all lookups, if there are several."""
     if asker.pod:
         yield f"Pod {asker.pod}, dnsPolicy {asker.dns_policy}"
         for sentence in asker.remarks:
-            yield from _wrapped(sentence, WIDTH)
+            yield from _wrapped(sentence, width)
     if len(asker.lookups) > 1:
         yield from map(printable, rows(asker.lookups))
         yield ""
     shown = next((each for each in asker.lookups if each.error), asker.lookups[0])
-    yield from map(printable, as_list(name, shown))
+    yield from map(printable, as_list(name, shown, width))
     yield ""
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
-    """Wrap a line without breaking names, so that they can be copied."""
-    lines = wrap(printable(sentence), width, break_long_words=False, break_on_hyphens=False)
-    return list(map(printable, lines))
+    return list(map(printable, wrapped(printable(sentence), width)))
 
 
 def _coloured(line: str, word: str) -> str:
@@ -232,7 +230,7 @@ def _history(changes: Sequence[ChangeReport]) -> Tree:
     return ["last changes, the newest first", tree]
 
 
-def _drawn(tree: Tree, indent: str) -> Iterator[str]:
+def _drawn(tree: Tree, indent: str, width: int) -> Iterator[str]:
     places = [at for at, each in enumerate(tree) if isinstance(each, str)]
     for at in places:
         is_last = at == places[-1]
@@ -240,9 +238,9 @@ def _drawn(tree: Tree, indent: str) -> Iterator[str]:
         following = tree[at + 1] if at + 1 < len(tree) else ""
         inner = following if isinstance(following, list) and following else None
         head = str(tree[at])
-        room = max(WIDTH - len(indent) - 3, 30)
+        room = max(width - len(indent) - 5, 28) if width else 0
         more = "│  " if inner else "   "
-        for number, line in enumerate(_wrapped(head, room - 2)):
+        for number, line in enumerate(_wrapped(head, room)):
             yield f"{indent}{mark}{line}" if not number else f"{indent}{below}{more[:2]}{line}"
         if inner:
-            yield from _drawn(inner, indent + below)
+            yield from _drawn(inner, indent + below, width)

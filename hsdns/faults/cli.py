@@ -17,13 +17,13 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode
 
 from hsdns.cli.command import ANY, FORMATS, FlagError, complain, flag, no_command, say, say_text
 from hsdns.cli.running_server import ServerCommand
 from hsdns.corefile.properties import duration_to_text
+from hsdns.wire import is_address
 from hsdns.wire.name import Name
 
 if TYPE_CHECKING:
@@ -294,8 +294,6 @@ def _behind(options: Fault) -> OtherServer | None:
 
     if options.address is None:
         return None
-    try:
-        ip_address(options.address)
-    except ValueError:
-        raise FlagError(f'-server needs an IP address, found "{options.address}"') from None
+    if not is_address(options.address):
+        raise FlagError(f'-server needs an IP address, found "{options.address}"')
     return OtherServer(options.address, options.port)

@@ -15,7 +15,7 @@ from ipaddress import IPv6Network
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
-from hsdns.corefile.properties import Property, flag, one, read_properties
+from hsdns.corefile.properties import Property, first, flag, read_properties
 from hsdns.corefile.tree import Directive, Token
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRClass, RRType
@@ -67,7 +67,7 @@ class Dns64(Plugin):
     """Synthesizes AAAA records."""
 
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
-        "prefix": Property(one(read_prefix), syntax="PREFIX", reads=1, stops=True),
+        "prefix": first(read_prefix, "PREFIX"),
         "translate_all": Property(flag, default=False, reads=0, stops=True),
         "allow_ipv4": Property(flag, default=False, reads=0, stops=True),
     }

@@ -27,10 +27,10 @@ from hsdns.corefile.properties import (
     choice,
     duration,
     duration_to_text,
+    first,
     flag,
     integer,
     many,
-    one,
     read_properties,
     text,
 )
@@ -77,18 +77,7 @@ class Route:
 
     zone: Name
     targets: tuple[Target | HostTarget, ...]
-    resolvers: tuple[Target, ...]
-    excepted: tuple[Name, ...]
-    settings: UpstreamSettings
-    prefer_udp: bool
-    max_fails: int
-    max_attempts: int | None  # None: ATTEMPTS_PER_UPSTREAM for each; 0: no limit
-    max_concurrent: int
-    failfast: bool
-    failover: frozenset[int]
-    next_rcodes: frozenset[int]
-    next_on_nodata: bool
-    policy_name: str
+    options: dict[str, Any]  # the values of all PROPERTIES
     contexts: dict[str, ssl.SSLContext]  # by transport
     files: tuple[str, ...] = ()  # with nameservers that are among the targets
     in_flight: int = 0  # queries
@@ -99,13 +88,15 @@ class Route:
         """Whether a name is forwarded."""
         if not qname.is_at_or_below(self.zone):
             return False
-        return qname == self.zone or not any(qname.is_at_or_below(zone) for zone in self.excepted)
+        return qname == self.zone or not any(
+            qname.is_at_or_below(zone) for zone in self.options["except"]
+        )
 
     def protocol(self, client_protocol: str) -> str:
         """The protocol to use: that of the client, unless an option sets another one."""
-        if self.settings.force_tcp:
+        if self.options["force_tcp"]:
             return "tcp"
-        return "udp" if self.prefer_udp else client_protocol
+        return "udp" if self.options["prefer_udp"] else client_protocol
 
     def named(self) -> str:
         """The upstreams, for a message."""
@@ -113,9 +104,8 @@ class Route:
 
     def attempts(self, upstreams: int) -> float:
         """The number of attempts that may fail for one query, with this number of upstreams."""
-        if self.max_attempts is None:
-            return ATTEMPTS_PER_UPSTREAM * upstreams
-        return self.max_attempts or float("inf")
+        most: int | None = self.options["max_connect_attempts"]
+        return ATTEMPTS_PER_UPSTREAM * upstreams if most is None else most or float("inf")
 
 
 def _read_health_check(line: Line) -> HealthCheck:
@@ -167,22 +157,15 @@ PROPERTIES: Final[dict[str, Property[Any]]] = {
     "force_tcp": Property(flag, default=False),
     "prefer_udp": Property(flag, default=False),
     "use_caps_for_id": Property(flag, default=False),
-    "expire": Property(one(_SECONDS), default=EXPIRE, syntax="DURATION", reads=1, stops=True),
-    "max_age": Property(one(_SECONDS), default=0.0, syntax="DURATION", reads=1, stops=True),
-    "max_idle_conns": Property(one(integer(0)), default=0, syntax="COUNT", reads=1, stops=True),
-    "read_timeout": Property(
-        one(duration(0.001)), default=READ_TIMEOUT, syntax="DURATION", reads=1, stops=True
-    ),
-    "max_fails": Property(
-        one(integer(0, 2**32 - 1)), default=2, syntax="COUNT", reads=1, stops=True
-    ),
-    "max_connect_attempts": Property(
-        one(integer(0, 2**32 - 1)), syntax="COUNT", reads=1, stops=True
-    ),
-    "max_concurrent": Property(one(integer(0)), default=0, syntax="COUNT", reads=1, stops=True),
-    "policy": Property(
-        one(choice(*POLICIES)), default="random", syntax="|".join(POLICIES), reads=1, stops=True
-    ),
+    "expire": first(_SECONDS, "DURATION", EXPIRE),
+    "max_age": first(_SECONDS, "DURATION", 0.0),
+    "max_idle_conns": first(integer(0), "COUNT", 0),
+    "read_timeout": first(duration(0.001), "DURATION", READ_TIMEOUT),
+    "max_fails": first(integer(0, 2**32 - 1), "COUNT", 2),
+    # None: ATTEMPTS_PER_UPSTREAM for each; 0: no limit.
+    "max_connect_attempts": first(integer(0, 2**32 - 1), "COUNT"),
+    "max_concurrent": first(integer(0), "COUNT", 0),
+    "policy": first(choice(*POLICIES), "|".join(POLICIES), "random"),
     "health_check": Property(
         _read_health_check, default=HealthCheck(), syntax="DURATION [no_rec] [domain NAME]"
     ),
@@ -191,11 +174,9 @@ PROPERTIES: Final[dict[str, Property[Any]]] = {
     "next": Property(many(_rcode), syntax="RCODE...", repeat="extend"),
     "next_on_nodata": Property(flag, default=False),
     "tls": Property(read_tls, default=TlsFiles(), syntax="[CA] | CERT KEY [CA]"),
-    "tls_servername": Property(one(text), syntax="NAME", reads=1, stops=True),
-    "doh_method": Property(
-        one(choice("POST", "GET")), default="POST", syntax="POST|GET", reads=1, stops=True
-    ),
-    "source_address": Property(one(read_ip), syntax="IP", reads=1, stops=True),
+    "tls_servername": first(text, "NAME"),
+    "doh_method": first(choice("POST", "GET"), "POST|GET", "POST"),
+    "source_address": first(read_ip, "IP"),
     "resolver": Property(many(read_address), default=(), syntax="IP[:PORT]..."),
 }
 
@@ -237,24 +218,9 @@ def read_route(directive: Directive, block: Block) -> Route:
             )
     if (name := options["tls_servername"]) is not None:
         targets = [target._replace(server_name=name) for target in targets]
-    return Route(
-        zone=zones[0],
-        targets=tuple(targets),
-        files=tuple(each.text for each in to_tokens if each.text.startswith("/")),
-        resolvers=options["resolver"],
-        excepted=tuple(options["except"]),
-        settings=UpstreamSettings(*map(options.__getitem__, UpstreamSettings._fields)),
-        prefer_udp=options["prefer_udp"],
-        max_fails=options["max_fails"],
-        max_attempts=options["max_connect_attempts"],
-        max_concurrent=options["max_concurrent"],
-        failfast=options["failfast_all_unhealthy_upstreams"],
-        failover=frozenset(options["failover"]),
-        next_rcodes=frozenset(options["next"]),
-        next_on_nodata=options["next_on_nodata"],
-        policy_name=options["policy"],
-        contexts=_contexts(options["tls"], block, {target.transport for target in targets}),
-    )
+    contexts = _contexts(options["tls"], block, {target.transport for target in targets})
+    files = tuple(each.text for each in to_tokens if each.text.startswith("/"))
+    return Route(zones[0], tuple(targets), options, contexts, files)
 
 
 def _contexts(files: TlsFiles, block: Block, transports: set[str]) -> dict[str, ssl.SSLContext]:
@@ -315,17 +281,18 @@ class Forward(Plugin):
         self._broken = runtime.metrics.counter("coredns_forward_healthcheck_broken_total")
         self._rejected = runtime.metrics.counter("coredns_forward_max_concurrent_rejects_total")
         for route in self.routes:
-            route.policy = Policy(route.policy_name, runtime.random)
+            route.policy = Policy(route.options["policy"], runtime.random)
+            settings = UpstreamSettings(*map(route.options.__getitem__, UpstreamSettings._fields))
             route.upstreams = tuple(
                 Upstream(
                     target,
                     clock=runtime.clock,
                     metrics=runtime.metrics,
                     waiting=runtime.queries,
-                    settings=route.settings,
+                    settings=settings,
                     tls=route.contexts.get(target.transport),
                 )
-                for target in await find_targets(route.targets, route.resolvers)
+                for target in await find_targets(route.targets, route.options["resolver"])
             )
 
     async def stop(self) -> None:
@@ -346,11 +313,10 @@ class Forward(Plugin):
                 break
         else:
             return await next(request)
-        if 0 < route.max_concurrent <= route.in_flight:
+        most = route.options["max_concurrent"]
+        if 0 < most <= route.in_flight:
             self._rejected.inc()
-            return unwritten(
-                Rcode.REFUSED, f"concurrent queries exceeded maximum {route.max_concurrent}"
-            )
+            return unwritten(Rcode.REFUSED, f"concurrent queries exceeded maximum {most}")
         route.in_flight += 1
         try:
             reply = await self._ask(route, request)
@@ -365,7 +331,7 @@ class Forward(Plugin):
 
     async def _ask(self, route: Route, request: Request) -> Reply:
         """Try one upstream after the other; raise WrongQuestion."""
-        clock = self._runtime.clock
+        clock, options = self._runtime.clock, route.options
         upstreams = [upstream for upstream in route.upstreams if not upstream.loops]
         if not upstreams:
             reason = (
@@ -381,16 +347,16 @@ class Forward(Plugin):
             if place == len(order):
                 place = down = 0
                 rounds += 1
-                if rounds > 1 and route.max_attempts == 0:
+                if rounds > 1 and options["max_connect_attempts"] == 0:
                     await self._runtime.queries.spawn(sleep(ROUND_PAUSE))
             upstream = order[place]
             place += 1
-            if upstream.health.is_down(route.max_fails):
+            if upstream.health.is_down(options["max_fails"]):
                 down += 1
                 if down < len(upstreams):
                     continue
                 self._broken.inc()
-                if route.failfast:
+                if options["failfast_all_unhealthy_upstreams"]:
                     break
                 # All seem to be down, which is more likely an error of the probes, so one is tried nevertheless.
                 upstream = self._runtime.random.choice(upstreams)
@@ -403,12 +369,12 @@ class Forward(Plugin):
             except UpstreamError as failure:
                 error = str(failure)
             else:
-                if reply.rcode in route.failover:
+                if reply.rcode in options["failover"]:
                     failed_over += 1
                     if failed_over < len(upstreams):
                         continue
                 return reply
-            if route.max_fails and not upstream.health.is_probing:
+            if options["max_fails"] and not upstream.health.is_probing:
                 self._runtime.spawn(
                     upstream.probe_until_healthy(), f"forward: probes of {upstream}"
                 )
@@ -426,12 +392,14 @@ class Forward(Plugin):
         limit = MAX_TCP_LEN if request.protocol == "tcp" else None
         reply = await upstream.ask(request.query, protocol, deadline - clock(), limit)
         left = deadline - clock()
-        if reply.tc and route.prefer_udp and protocol == "udp" and left > 0:
+        if reply.tc and route.options["prefer_udp"] and protocol == "udp" and left > 0:
             reply = await upstream.ask(request.query, "tcp", left)
         return reply
 
 
 def _goes_to_next(route: Route, reply: Reply) -> bool:
     """Whether a reply passes the query to the next `forward`."""
+    if reply.rcode in route.options["next"]:
+        return True
     is_empty = reply.rcode == Rcode.NOERROR and not reply.answer
-    return reply.rcode in route.next_rcodes or (route.next_on_nodata and is_empty)
+    return is_empty and bool(route.options["next_on_nodata"])

@@ -21,10 +21,10 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
+from hsdns.cluster.address import address_of, pack_address
 from hsdns.cluster.freshness import plugin_counter
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
@@ -42,9 +42,6 @@ from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-
-_REVERSE_V4: Final = (b"in-addr", b"arpa")
-_REVERSE_V6: Final = (b"ip6", b"arpa")
 
 
 class HostsTable:
@@ -99,25 +96,8 @@ class HostsTable:
 
 
 def parse_address(text: str) -> bytes | None:
-    """The octets of an address, without a zone (`fe80::1%eth0`); an IPv4-mapped address is IPv4."""
-    try:
-        address: IPv4Address | IPv6Address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped.packed
-    return address.packed
-
-
-def reverse_to_packed(qname: Name) -> bytes | None:
-    """The address of a complete reverse name (RFC 1035 section 3.5, RFC 3596 section 2.5), or None."""
-    labels = [label.decode("latin-1") for label in reversed(qname.labels[:-2])]
-    if qname.labels[-2:] == _REVERSE_V4 and len(labels) == 4:
-        return parse_address(".".join(labels))
-    digits = "".join(labels)
-    if qname.labels[-2:] == _REVERSE_V6 and len(labels) == len(digits) == 32:
-        return parse_address(":".join(digits[at : at + 4] for at in range(0, 32, 4)))
-    return None
+    """The octets of an address, without a zone (`fe80::1%eth0`)."""
+    return pack_address(text.partition("%")[0])
 
 
 DEFAULT_PATH: Final = "/etc/hosts"
@@ -270,7 +250,7 @@ class Hosts(Plugin):
         return [packed for table in self._tables for packed in table.addresses(qname, rrtype)]
 
     def _names(self, qname: Name) -> list[Name]:
-        packed = reverse_to_packed(qname)
+        packed = address_of(qname)
         if packed is None:
             return []
         return [name for table in self._tables for name in table.names(packed)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.corefile.properties import Property, integer, no_arguments, one, read_properties
@@ -37,6 +38,7 @@ def _queries(token: Token) -> int:
     return count
 
 
+@dataclass(eq=False)
 class Timeouts(Plugin):
     """Holds the limits of the block's connections, in seconds and queries; None if not given."""
 
@@ -47,17 +49,10 @@ class Timeouts(Plugin):
         "maxtcpqueries": Property(one(_queries), syntax="N"),
     }
 
-    def __init__(
-        self,
-        read: float | None = None,
-        write: float | None = None,
-        idle: float | None = None,
-        maxtcpqueries: int | None = None,
-    ) -> None:
-        self.read = read
-        self.write = write
-        self.idle = idle
-        self.max_queries = maxtcpqueries
+    read: float | None
+    write: float | None
+    idle: float | None
+    maxtcpqueries: int | None
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:

@@ -33,6 +33,7 @@ from hsdns.cluster.objects import (
     ServiceImportSpec,
     ServicePort,
     ServiceSpec,
+    read_object,
 )
 from hsdns.recording.entry import (
     OWNERS,
@@ -41,7 +42,6 @@ from hsdns.recording.entry import (
     ObjectEvent,
     RecordedObject,
     RecordedQuery,
-    read_object,
     to_raw,
 )
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN, Name

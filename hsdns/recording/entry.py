@@ -21,17 +21,16 @@ from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
+    UNDECODED,
     Deleted,
     EndpointSlice,
     Event,
-    Namespace,
     Object,
     ObjectMeta,
     Pod,
-    Service,
-    ServiceImport,
     Synced,
     Upserted,
+    read_object,
 )
 
 FORMAT: Final = "hsdns recording"
@@ -42,10 +41,6 @@ SHAPING: Final = (
     "pods", "endpoint_pod_names", "ttl", "noendpoints", "ignore", "explain", "fallthrough", "zonal", "multicluster",
     "namespaces",
 )  # fmt: skip
-KINDS: Final[dict[str, type[Object]]] = {
-    each.__name__: each for each in (Service, EndpointSlice, Namespace, Pod, ServiceImport)
-}
-FAULTS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 Change = Literal["ADDED", "MODIFIED", "DELETED", "SYNCED"]
 
 
@@ -145,10 +140,6 @@ class _Named(msgspec.Struct, frozen=True):
     entry: str = ""
 
 
-class _Kind(msgspec.Struct, frozen=True):
-    kind: str = ""
-
-
 # Within a string of JSON each quote has a backslash before it, so that these are members and nothing else.
 _NULL: Final = re.compile(rb',"[A-Za-z]+":null')
 _NULL_FIRST: Final = re.compile(rb'(?<=\{)"[A-Za-z]+":null,?')
@@ -167,10 +158,10 @@ def read_line(line: bytes) -> Entry | None:
     """The entry of a line, None for one that this version does not know; raise ValueError."""
     try:
         return _decode(line)
-    except FAULTS as error:
+    except UNDECODED as error:
         try:
             name = _decode_name(line).entry
-        except FAULTS:
+        except UNDECODED:
             raise ValueError("it is no entry of a recording") from None
         if name and name not in NAMES:
             return None
@@ -183,23 +174,13 @@ def to_raw(found: Object) -> msgspec.Raw:
     return msgspec.Raw(b'{"kind":"%b",%b' % (type(found).__name__.encode(), members))
 
 
-def read_object(raw: msgspec.Raw) -> Object:
-    """The object; raise ValueError."""
-    try:
-        kind = KINDS[msgspec.json.decode(raw, type=_Kind).kind]
-        return msgspec.json.decode(raw, type=kind)
-    except KeyError:
-        raise ValueError(f"an object is none of {', '.join(KINDS)}") from None
-    except FAULTS as error:
-        raise ValueError(f"an object cannot be read: {error}") from None
-
-
-def to_event(entry: ObjectEvent) -> Event:
+def to_event(entry: ObjectEvent | RecordedObject) -> Event:
     """Return the event that a source delivers; raise ValueError."""
-    if entry.type == "SYNCED":
+    change = entry.type if isinstance(entry, ObjectEvent) else "ADDED"
+    if change == "SYNCED":
         return Synced()
     found = read_object(entry.object)
-    return Deleted(found) if entry.type == "DELETED" else Upserted(found)
+    return Deleted(found) if change == "DELETED" else Upserted(found)
 
 
 # Reduces an object to the fields that a recording needs.

@@ -13,7 +13,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from hsdns.cluster.objects import Deleted, Event, Identity, Object, Synced, Upserted, identity, stub
-from hsdns.recording.entry import ObjectEvent, RecordedObject, State, read_object, to_event
+from hsdns.recording.entry import ObjectEvent, RecordedObject, State, to_event
 from hsdns.recording.reader import Recording
 
 BATCH: Final = 512  # changes that are delivered together, if many are due
@@ -187,7 +187,7 @@ def _read(recording: Recording) -> Iterator[Change]:
     try:
         for entry in recording.without_queries():
             if isinstance(entry, RecordedObject):
-                state.append(Upserted(read_object(entry.object)))
+                state.append(to_event(entry))
             elif isinstance(entry, State):
                 yield Change(entry.at, state, is_state=True, serves=entry.serves)
                 state, is_first = [], False

@@ -22,8 +22,8 @@ from typing import IO, Final, NamedTuple, Self
 import msgspec
 
 from hsdns import __version__
+from hsdns.cluster.objects import UNDECODED
 from hsdns.recording.entry import (
-    FAULTS,
     FORMAT,
     QUERY_LINE,
     VERSION,
@@ -216,7 +216,7 @@ class Recording(AbstractContextManager["Recording"]):
             raise BadRecording(f"{self.path} is empty, so it is no recording") from None
         except Damaged as damage:
             raise BadRecording(f"{self.path} {damage}, before its first whole line") from None
-        except FAULTS:
+        except UNDECODED:
             raise BadRecording(f"{self.path} is no recording of hsdns record") from None
         if head.format != FORMAT:
             raise BadRecording(f"{self.path} is no recording of hsdns record")

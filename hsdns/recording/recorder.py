@@ -13,8 +13,8 @@ from typing import IO
 import msgspec
 from msgspec import structs
 
+from hsdns.cluster.objects import UNDECODED
 from hsdns.recording.entry import (
-    FAULTS,
     Entry,
     Gap,
     Header,
@@ -112,7 +112,7 @@ class Recorder:
                 self.share = min(self.share, share.share)
                 return self._placed(share) if is_new else None
             found = self._placed(msgspec.json.decode(line, type=RecordedQuery))
-        except FAULTS as error:
+        except UNDECODED as error:
             raise ValueError(f"it is no query: {error}") from None
         self.queries += found is not None
         return found

@@ -16,6 +16,7 @@ import json
 import time
 from functools import partial
 from random import Random
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -118,7 +119,9 @@ class Resolve(AskerCommand):
             }
             say_text(json.dumps(content, indent=2))
         else:
-            say(*(as_list(name, lookups[0]) if len(lookups) == 1 else as_table(name, lookups)))
+            width = get_terminal_size((0, 0)).columns  # 0 in a pipe
+            one = as_list(name, lookups[0], width)
+            say(*(one if len(lookups) == 1 else as_table(name, lookups, width)))
         errors = {each.error for each in lookups if each.error}
         return 0 if not errors else 2 if errors == {UNSEEN} else 1
 

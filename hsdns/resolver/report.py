@@ -98,15 +98,14 @@ def _answer(at: float, answer: Answer) -> AnswerReport:
     return AnswerReport(round(at, 3), rcode, answer.tc, list(answer.addresses))
 
 
-WIDTH: Final = 79  # columns
 MOST_ADDRESSES: Final = 2  # addresses that are shown in a line
 LONG: Final = 0.2  # seconds without a packet that are shown as a wait
 
 
-def as_list(name: str, lookup: LookupReport) -> Iterator[str]:
-    """A line for each query with its answer, for each wait, and the result last."""
-    yield from _wrapped(f"{lookup.resolver}: {_settings(lookup)}")
-    yield from _remarks(lookup)
+def as_list(name: str, lookup: LookupReport, width: int = 0) -> Iterator[str]:
+    """A line for each query with its answer, for each wait, and the result last; sentences are wrapped to `width`."""
+    yield from wrapped(f"{lookup.resolver}: {_settings(lookup)}", width, "  ")
+    yield from _remarks(lookup, width)
     last = 0.0
     widest = max((len(each.name) for each in lookup.queries), default=0)
     has_several = len({each.nameserver for each in lookup.queries}) > 1
@@ -120,21 +119,23 @@ def as_list(name: str, lookup: LookupReport) -> Iterator[str]:
         )
     if lookup.seconds - last >= LONG:
         yield f"           waits {_seconds(lookup.seconds - last)}"
-    yield from _wrapped(f"{lookup.seconds:8.3f}  {name}: {result_text(lookup)}: {lookup.why}")
+    yield from wrapped(
+        f"{lookup.seconds:8.3f}  {name}: {result_text(lookup)}: {lookup.why}", width, "  "
+    )
 
 
-def as_table(name: str, lookups: Sequence[LookupReport]) -> Iterator[str]:
-    """A line for each resolver, then why each came to its result."""
-    yield from _wrapped(f"{name}: {_settings(lookups[0])}")
+def as_table(name: str, lookups: Sequence[LookupReport], width: int = 0) -> Iterator[str]:
+    """A line for each resolver, then why each came to its result; sentences are wrapped to `width`."""
+    yield from wrapped(f"{name}: {_settings(lookups[0])}", width, "  ")
     yield from rows(lookups)
     yield ""
     reasons: dict[str, list[str]] = {}
     for lookup in lookups:
-        yield from _remarks(lookup)
+        yield from _remarks(lookup, width)
         reasons.setdefault(lookup.why, []).append(lookup.resolver)
     for why, names in reasons.items():
-        yield from _wrapped(f"{', '.join(names)}: {why}")
-    yield from _wrapped(verdict(lookups))
+        yield from wrapped(f"{', '.join(names)}: {why}", width, "  ")
+    yield from wrapped(verdict(lookups), width, "  ")
 
 
 def rows(lookups: Sequence[LookupReport]) -> Iterator[str]:
@@ -195,14 +196,15 @@ def _addresses(addresses: Sequence[str]) -> str:
     return f"{shown} and {left} more" if left > 0 else shown
 
 
-def _remarks(lookup: LookupReport) -> Iterator[str]:
+def _remarks(lookup: LookupReport, width: int) -> Iterator[str]:
     for remark in lookup.remarks:
-        yield from _wrapped(remark)
+        yield from wrapped(remark, width, "  ")
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """A sentence in lines of at most so many columns, 0 for any; names are not broken, so that they can be copied."""
+    return [text] if not width else textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )  # fmt: skip
 
 

@@ -1,8 +1,10 @@
 """The diagnosis of a cluster: what fails, what has passed, and what could not be checked and why.
 
-Path: doctor/cli.py (a dump) -> here -> judging.py.
+Path: doctor/cli.py (the objects of a dump) -> here -> judging.py.
 Rule 1: a dump with Services, Pods and workloads is the whole cluster: other objects do not exist.
 Rule 2: a rule about objects that could not be read has not passed, even if it found something.
+Rule 3: the most urgent findings come first, then by object; where it stands in a dump is chance.
+Rule 4: what will fail according to files fails now in a cluster, if it only depends on objects that are all known.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
 from hsdns.cluster.controllers.network_policy import Peer, is_for
 from hsdns.cluster.objects import SERVICE_NAME_LABEL
 from hsdns.corefile.tree import did_you_mean
-from hsdns.rules.checks.dns import DNS_SERVER, asked
-from hsdns.rules.judging import WITHOUT_EFFECT, WITHOUT_REASON, Files, judge, read_files
+from hsdns.rules.checks.dns import DNS_SERVER, Asked, asked, dns_pods
+from hsdns.rules.judging import WITHOUT_EFFECT, WITHOUT_REASON, Files, judge
 from hsdns.rules.mesh import KIND as MESH
 from hsdns.rules.mesh import MeshFinding, as_findings, has_mesh
-from hsdns.rules.objects import CHECKS, NEEDS, OF_SERVERS, Manifest, Objects
-from hsdns.rules.rule import Finding, previews
-from hsdns.rules.silence import SilenceFile, SilencePattern
+from hsdns.rules.objects import CHECKS, EACH, NEEDS, OF_SERVERS, Manifest, Objects
+from hsdns.rules.rule import LEVELS, Finding, previews
+from hsdns.rules.silence import Silence, SilenceFile, SilencePattern
 
 # Rules about what a dump of a cluster never has: the API server refuses it, it is text around the objects, or it is not
 # read.
@@ -31,21 +33,26 @@ WHOLE: Final = frozenset(
 )
 MAIN: Final = ("services", "endpointslices", "pods", "pods that run")
 
+# Pods without names, or without DNS: rules whose warnings are errors in a whole cluster.
+_NOW: Final = frozenset({"HS102", "HS106", "HS161", "HS163"})
+
 
 class Diagnosis(NamedTuple):
     """`passed` are codes; `unchecked` has codes by what could not be read, `reasons` why not.
 
-    `asked` has a sentence about each DNS server that was queried, `mesh` the findings of istioctl.
+    `idle` are the codes of rules that had no object to check, `asked` has the DNS servers that were queried, `mesh` the
+    findings of istioctl.
     """
 
     findings: list[Finding]
     passed: list[str]
+    idle: list[str]
     unchecked: dict[str, tuple[str, ...]]
     reasons: Mapping[str, str]
     objects: int
     problems: list[str]
     silenced: Sequence[Finding] = ()
-    asked: Sequence[str] = ()
+    asked: Sequence[Asked] = ()
     mesh: Sequence[MeshFinding] = ()
 
     @property
@@ -54,36 +61,54 @@ class Diagnosis(NamedTuple):
         return bool(self.problems) or any(plural in self.reasons for plural in MAIN)
 
 
-def diagnose(
-    name: str,
-    content: bytes,
-    reasons: Mapping[str, str],
-    target: str = "",
-    patterns: Sequence[SilencePattern] = (),
-    *,
-    preview: bool = False,
-) -> Diagnosis:
-    """Check a dump; `target` is NAMESPACE or NAMESPACE/NAME, `patterns` are the entries of a file of silences.
+class Subject(NamedTuple):
+    """What is diagnosed: objects, their silences, what could not be read, by plural and as sentences.
 
-    With `preview`, new rules are checked too.
-
-    Entries with a path are about files.  Raise ValueError if the dump does not have the target.
+    `places` are the objects of the target, None without one.  `is_cluster` if the objects are those of a cluster, not
+    manifests that make one.
     """
-    read = read_files([(name, content)], is_whole=not WHOLE & set(reasons))
+
+    objects: Objects
+    silences: Sequence[Silence]
+    reasons: Mapping[str, str]
+    problems: list[str]
+    places: set[str] | None
+    is_cluster: bool
+
+
+def subject_of(
+    read: Files, reasons: Mapping[str, str], target: str = "", *, is_cluster: bool = False
+) -> Subject:
+    """What to diagnose; `target` is NAMESPACE or NAMESPACE/NAME.  Raise ValueError if the dump does not have it."""
+    old = read.objects
+    objects = Objects(old.manifests, old.corefiles, is_whole=not WHOLE & set(reasons))
     try:
-        places = _places(read.objects, target) if target else None
+        places = _places(objects, target) if target else None
     except ValueError as error:
         raise ValueError(f"{error}{_unread(reasons)}") from None
+    is_cluster = is_cluster or any("uid" in each.metadata for each in objects.manifests)
+    problems = [*read.unread, *read.left_out]
+    return Subject(objects, read.silences, reasons, problems, places, is_cluster)
+
+
+def diagnose(
+    subject: Subject, patterns: Sequence[SilencePattern] = (), *, preview: bool = False
+) -> Diagnosis:
+    """Check the rules; `patterns` are the entries of a file of silences; those with a path are about files.
+
+    With `preview`, new rules are checked too.
+    """
+    objects, places = subject.objects, subject.places
     left_out = frozenset() if preview else previews()
-    reasons = {key: why for key, why in reasons.items() if not _is_of(key, left_out)}
+    reasons = {key: why for key, why in subject.reasons.items() if not _is_of(key, left_out)}
     unchecked = {
         plural: tuple(code for code in sorted(NEEDS.get(plural, ())) if code not in left_out)
         for plural in reasons
     }
     missing = {code for codes in unchecked.values() for code in codes}
     own = [each for each in patterns if not each.path]
-    filed = SilenceFile(own, OF_FILES | missing, is_everything=not target)
-    found, silenced = judge(read.objects, read.silences, filed, preview=preview)
+    filed = SilenceFile(own, OF_FILES | missing, is_everything=places is None)
+    found, silenced = judge(objects, subject.silences, filed, preview=preview)
     if places is not None:
         shown = partial(_is_shown, places)
         silenced = [each for each in silenced if shown(each)]
@@ -95,17 +120,49 @@ def diagnose(
         else each
         for each in found
     ]
+    if objects.is_whole:
+        found = [each._replace(level="error") if each.rule.code in _NOW else each for each in found]
+    found.sort(key=_urgency)
     codes = {each.rule.code for each in (*found, *silenced)}
     untold = codes | missing | OF_FILES | left_out
-    passed = [code for code in sorted(CHECKS) if code not in untold]
-    servers = asked(read.objects)
-    said, mesh = read.objects.written(MESH), list[MeshFinding]()
+    quiet = [code for code in sorted(CHECKS) if code not in untold]
+    idle = [code for code in quiet if _is_idle(objects, code)]
+    passed = [code for code in quiet if code not in idle]
+    servers = asked(objects)
+    said, mesh = objects.written(MESH), list[MeshFinding]()
     for each in said:
         mesh += as_findings(each.content.get("messages") or ())
-    if not said and "istioctl" not in reasons and has_mesh(read.objects):
+    if not said and "istioctl" not in reasons and has_mesh(objects):
         reasons["istioctl"] = "it is not run with -from; run istioctl analyze --all-namespaces"
-    count, problems = len(read.objects.manifests) - len(servers) - len(said), _problems(read)
-    return Diagnosis(found, passed, unchecked, reasons, count, problems, silenced, servers, mesh)
+    count = len(objects.manifests) - len(servers) - len(said)
+    return Diagnosis(
+        found, passed, idle, unchecked, reasons, count, subject.problems, silenced, servers, mesh
+    )
+
+
+def _is_idle(objects: Objects, code: str) -> bool:
+    """Whether a rule had nothing to check: no object that it looks at one by one, or none of a kind that it needs."""
+    if not any(True for _ in EACH[code](objects)):
+        return True
+    return any(code in NEEDS[plural] and not is_there for plural, is_there in _kinds_there(objects))
+
+
+def _kinds_there(objects: Objects) -> list[tuple[str, bool]]:
+    """Kinds without which rules find nothing, and whether the files have objects of them."""
+    return [
+        ("services", bool(objects.services)),
+        ("endpointslices", bool(objects.of("EndpointSlice"))),
+        ("networkpolicies", bool(objects.written("NetworkPolicy"))),
+        ("clusterroles", bool(objects.written("ClusterRole"))),
+        ("answers", bool(objects.written(DNS_SERVER))),
+        ("configmaps", bool(objects.corefiles)),
+        ("pods of the cluster's DNS", bool(dns_pods(objects))),
+    ]
+
+
+def _urgency(finding: Finding) -> tuple[object, ...]:
+    remark = finding.remark
+    return LEVELS.index(finding.level), remark.place, finding.rule.code, finding.message
 
 
 def _is_of(plural: str, codes: Collection[str]) -> bool:
@@ -120,26 +177,12 @@ def _is_shown(places: Collection[str], finding: Finding) -> bool:
 
 def without_objects(objects: Objects) -> frozenset[str]:
     """The rules that find nothing because the files have no objects of a kind."""
-    lacking = [
-        plural
-        for plural, is_there in (
-            ("endpointslices", objects.of("EndpointSlice")),
-            ("networkpolicies", objects.written("NetworkPolicy")),
-            ("clusterroles", objects.written("ClusterRole")),
-            ("answers", objects.written(DNS_SERVER)),
-            ("configmaps", objects.corefiles),
-        )
-        if not is_there
-    ]
+    lacking = [plural for plural, is_there in _kinds_there(objects) if not is_there]
     return frozenset(code for plural in lacking for code in NEEDS[plural])
 
 
 def _is_of_file(finding: Finding, patterns: Sequence[SilencePattern]) -> bool:
     return any(each.at == finding.remark.position for each in patterns)
-
-
-def _problems(read: Files) -> list[str]:
-    return [*read.unread, *read.left_out]
 
 
 def _unread(reasons: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ from hsdns.rules.objects import CHECKS, Manifest, Objects, mapping_at
 from hsdns.rules.rule import Edit, Finding, Remark, previews, rules
 from hsdns.rules.silence import ANNOTATION, NO_FILE, Silence, SilenceFile, SilencePattern, comments
 from hsdns.sources.file_text import MAX_FILE_LEN
-from hsdns.sources.manifest_file import LeftOut, read_objects
+from hsdns.sources.manifest_file import LeftOut, ObjectRead, read_items, read_objects
 from hsdns.sources.manifest_folder import EXTENSIONS
 from hsdns.sources.manifest_yaml import field_node
 
@@ -49,8 +49,13 @@ class Files(NamedTuple):
     left_out: list[str]
 
 
-def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) -> Files:
-    """Read files, given by name and content."""
+def read_files(
+    files: Iterable[tuple[str, bytes]], *, is_whole: bool = False, has_places: bool = True
+) -> Files:
+    """Read files, given by name and content.
+
+    Without `has_places`, findings of objects in JSON have only the lines of the objects.
+    """
     manifests: list[Manifest] = []
     texts: list[CorefileText] = []
     silences: list[Silence] = []
@@ -63,7 +68,8 @@ def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) ->
         elif is_corefile(file, content):
             texts.append(CorefileText(Source(content.decode("utf-8", "replace"), file)))
         else:
-            found, problems, without = _manifests(file, content)
+            read = read_objects(content, file)
+            found, problems, without = _manifests(read, file, content, has_places=has_places)
             left_out += without
             if problems and _TEMPLATE.search(content):
                 left_out.append(
@@ -73,10 +79,17 @@ def read_files(files: Iterable[tuple[str, bytes]], *, is_whole: bool = False) ->
                 problems = []
             manifests += found
             unread += problems
-    for each in manifests:
-        silences += _annotations(each)
+    silences += (silence for each in manifests for silence in _annotations(each))
     texts += corefiles_of(manifests)
     return Files(Objects(manifests, texts, is_whole=is_whole), silences, unread, left_out)
+
+
+def read_dump(name: str, items: Iterable[bytes], line: int) -> Files:
+    """Read the objects in JSON of a dump, as read_files() would read its text."""
+    read = read_items(items, name, line)
+    found, unread, left_out = _manifests(read, name, None, has_places=False)
+    silences = [silence for each in found for silence in _annotations(each)]
+    return Files(Objects(found, corefiles_of(found)), silences, unread, left_out)
 
 
 def is_corefile(file: str, content: bytes) -> bool:
@@ -92,15 +105,20 @@ def is_corefile(file: str, content: bytes) -> bool:
     return False
 
 
-def _manifests(file: str, content: bytes) -> tuple[list[Manifest], list[str], list[str]]:
-    """The manifests, what is wrong, and what is left out."""
+def _manifests(
+    read: Iterable[ObjectRead], file: str, content: bytes | None, *, has_places: bool = True
+) -> tuple[list[Manifest], list[str], list[str]]:
+    """The manifests, what is wrong, and what is left out; without `content`, each stands in a line of its own."""
     found, problems, left_out = [], [], []
-    for each in read_objects(content, file):
+    for each in read:
         if each.problem is not None and "{{" in str(each.problem):
             problems.append(f"{file}:{each.problem.line}: {each.problem}")  # a template
         elif each.item is not None and (each.problem is None or each.problem.fault is not None):
             if isinstance(each.item.head.kind, str):
-                found.append(Manifest(each, file, content))
+                is_placed = (
+                    has_places or each.item.node is not None or each.item.head.kind == "ConfigMap"
+                )
+                found.append(Manifest(each, file, _whole(each, content) if is_placed else None))
         elif isinstance(each.problem, LeftOut):
             left_out.append(f"{file}:{each.problem.line}: {each.problem}")
         elif each.problem is not None:
@@ -108,6 +126,13 @@ def _manifests(file: str, content: bytes) -> tuple[list[Manifest], list[str], li
         else:
             left_out += [f"{file}:{line}: {remark}" for line, remark in each.remarks]
     return found, problems, left_out
+
+
+def _whole(read: ObjectRead, content: bytes | None) -> bytes:
+    """The text of the file, or as much of it as has the object in its line."""
+    if content is not None or read.item is None:
+        return content or b""
+    return b"\n" * (read.line - 1) + bytes(read.item.value)
 
 
 # The fields with the spec of a Pod that may mount a Corefile, by kind.
@@ -155,7 +180,7 @@ def corefiles_of(manifests: Sequence[Manifest]) -> list[CorefileText]:
 
 def corefile_in(file: str, content: bytes) -> Mounted:
     """The Corefile of the ConfigMap in a file of manifests; raise CorefileError."""
-    manifests, problems, left_out = _manifests(file, content)
+    manifests, problems, left_out = _manifests(read_objects(content, file), file, content)
     every = [each.mounted for each in corefiles_of(manifests) if each.mounted is not None]
     found = [each for each in every if each.main.name == _USUAL] if len(every) > 1 else every
     if len(found) == 1:
@@ -188,7 +213,7 @@ def _source(manifest: Manifest, key: str, text: str) -> Source:
     """A value of a ConfigMap, and where its text begins."""
     node = field_node(manifest.node, f"data[{key}]")
     place = manifest.at(f"data[{key}]")
-    lines = manifest.whole.decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+    lines = (manifest.whole or b"").decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
     if getattr(node, "style", None) != "|":
         rest = lines[place.line : place.line + len(text)]
         raw = "\n".join((lines[place.line - 1][place.column - 1 :], *rest))

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -20,7 +21,14 @@ import yaml
 
 from hsdns.causes.labels import MADE_LABELS
 from hsdns.cluster.controllers.defaults import Refused
-from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, PodSpec, PodTemplate, Workload
+from hsdns.cluster.controllers.kinds import (
+    ContainerPort,
+    Endpoints,
+    PodManifest,
+    PodSpec,
+    PodTemplate,
+    Workload,
+)
 from hsdns.cluster.controllers.kinds import Manifest as Kind
 from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Service
 from hsdns.corefile.tree import (
@@ -29,19 +37,19 @@ from hsdns.corefile.tree import (
 from hsdns.rules.corefile_text import CorefileText, Placed
 from hsdns.rules.rule import Edit, Remark
 from hsdns.sources.manifest_file import ObjectRead
-from hsdns.sources.manifest_yaml import field_node, field_place, json_node
+from hsdns.sources.manifest_yaml import field_node, field_place, json_node, key_node
 
 # An object as written in a file, with the positions of its fields.
 #
-# Rule: positions in an object in JSON are computed on demand.
+# Rule: positions in an object in JSON are computed on demand; in a dump only those of objects, which cost nothing.
 
 
-_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*")
+_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
 _WORDS: Final = frozenset("true false yes no on off null y n".split())
 
 
 class Manifest:
-    """One object of a file, whose content is `whole`.
+    """One object of a file, whose content is `whole`, or None if positions of fields are not needed.
 
     `object` is None for kinds that are not checked, `group` is its API group, empty for the core group, and `namespace`
     is empty if it is not set.
@@ -52,7 +60,7 @@ class Manifest:
         "object", "refused", "remarks", "whole",
     )  # fmt: skip
 
-    def __init__(self, read: ObjectRead, file: str, whole: bytes = b"") -> None:
+    def __init__(self, read: ObjectRead, file: str, whole: bytes | None = b"") -> None:
         item = read.item
         assert item is not None, "the caller has looked"
         self.file = file
@@ -70,10 +78,11 @@ class Manifest:
         if is_named_later and self.refused is not None and self.refused.field == "metadata.name":
             self.refused = None  # kubectl create accepts it; only a simulated cluster does not
         self.remarks = list(read.remarks)
-        self._content = item.value
+        is_raw = isinstance(item.value, msgspec.Raw)
+        self._content: Any = None if is_raw else item.value
         self._node = item.node
-        self._line = 1 if item.node is not None else item.line
-        self._raw = bytes(item.value) if isinstance(item.value, msgspec.Raw) else b""
+        self._line = 1 if item.node is not None and whole is not None else item.line
+        self._raw = bytes(item.value) if is_raw else b""
         self.whole = whole
 
     def __str__(self) -> str:
@@ -84,9 +93,9 @@ class Manifest:
     @property
     def content(self) -> Any:
         """The object as written, decoded; an empty mapping if it cannot be decoded."""
-        if isinstance(self._content, msgspec.Raw):
+        if self._content is None and self._raw:
             try:
-                self._content = msgspec.json.decode(self._content)
+                self._content = msgspec.json.decode(self._raw)
             except (msgspec.DecodeError, RecursionError):
                 self._content = {}
         return self._content if isinstance(self._content, dict) else {}
@@ -104,6 +113,8 @@ class Manifest:
 
     def at(self, field: str) -> Position:
         """The position of a field, or of its nearest parent in the file."""
+        if self.whole is None:
+            return Position(self.file, self._line, 1)
         line, column = field_place(self.node, field) if self.node is not None else (1, 1)
         return Position(
             self.file, line + self._line - 1, column + (self._column if line == 1 else 0)
@@ -115,12 +126,13 @@ class Manifest:
         """Make a remark about a field; `at` is the field with the position, if it is another."""
         return Remark(self.at(at or field), str(self), field, sentence, level, edit)
 
-    def replaced(self, field: str, text: str) -> Edit | None:
-        """The edit that replaces the value of a field; None if that is not one word on one line.
+    def replaced(self, field: str, text: str, *, is_key: bool = False) -> Edit | None:
+        """The edit that replaces the value of a field, or its key; None if that is not one word on one line.
 
         The new word has the quotes of the old one, and quotes if it would not be text without them.
         """
-        node = field_node(self.node, field)
+        found = key_node if is_key else field_node
+        node = None if self.whole is None else found(self.node, field)
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
             return None
         if node.start_mark.line != node.end_mark.line:
@@ -139,11 +151,10 @@ class Manifest:
     @property
     def _column(self) -> int:
         """The column at which an object in JSON begins: its text is parsed separately."""
-        before = self.whole.find(self._raw) if self._raw else -1
+        whole = self.whole or b""
+        before = whole.find(self._raw) if self._raw else -1
         return (
-            len(self.whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace"))
-            if before > 0
-            else 0
+            len(whole[:before].rpartition(b"\n")[2].decode("utf-8", "replace")) if before > 0 else 0
         )
 
     @property
@@ -172,6 +183,11 @@ class PodSet(NamedTuple):
     spec: PodSpec
     field: str
     replicas: int | None
+
+    @property
+    def name(self) -> str:
+        """The name of the workload."""
+        return self.manifest.name
 
     def matches(self, selector: Mapping[str, str]) -> bool:
         """Whether a selector matches the labels of the pods in the manifest."""
@@ -293,16 +309,29 @@ class Objects:
         return list(found.values())
 
     @cached_property
-    def _by_namespace(self) -> dict[str, list[int]]:
-        """The positions of pod_sets."""
-        positions = range(len(self.pod_sets))
-        return _grouped(positions, lambda each: self.pod_sets[each].manifest.namespace)
+    def _by_namespace(self) -> dict[str, list[PodSet]]:
+        """The templates."""
+        return _grouped(self.templates, lambda each: each.manifest.namespace)
 
-    def near_pods(self, manifest: Manifest) -> list[tuple[str, list[int]]]:
-        """The namespaces that an object may be in, with the positions of their pods among pod_sets."""
+    def near_pods(self, manifest: Manifest) -> list[PodSet]:
+        """The templates of the namespaces that an object may be in."""
         own = manifest.namespace
         names = dict.fromkeys((own, "")) if own else self._by_namespace
-        return [(each, self._by_namespace[each]) for each in names if each in self._by_namespace]
+        return [each for name in names for each in self._by_namespace.get(name, ())]
+
+    @cached_property
+    def namespaces(self) -> set[str]:
+        """The namespaces of the Services."""
+        return {each.namespace for each, _ in self.services} - {""}
+
+    @cached_property
+    def custom(self) -> list[Manifest]:
+        """The custom resources: objects of a group that is not the API server's own."""
+        return [
+            each
+            for each in self.manifests
+            if "." in each.group and not each.group.endswith(".k8s.io")
+        ]
 
     @cached_property
     def _by_label(self) -> dict[tuple[str, str, str], list[int]]:
@@ -316,10 +345,16 @@ class Objects:
 
     def selected(self, manifest: Manifest, selector: Mapping[str, str]) -> list[PodSet]:
         """The pods that the selector of a Service matches."""
-        written = [each for each in selector.items() if each[0] not in MADE_LABELS]
-        if not written:
+        if not any(key not in MADE_LABELS for key in selector):
             return [each for each in self.pod_sets if selector and is_near(each.manifest, manifest)]
-        names = (manifest.namespace, "") if manifest.namespace else ("*",)
+        return self._matching((manifest.namespace, "") if manifest.namespace else ("*",), selector)
+
+    def anywhere(self, selector: Mapping[str, str]) -> list[PodSet]:
+        """The pods of all namespaces that a selector matches."""
+        return self._matching(("*",), selector)
+
+    def _matching(self, names: Sequence[str], selector: Mapping[str, str]) -> list[PodSet]:
+        written = [each for each in selector.items() if each[0] not in MADE_LABELS]
         fewest = min(
             ([self._by_label.get((name, *each), []) for name in names] for each in written),
             key=lambda parts: sum(map(len, parts)),
@@ -382,6 +417,28 @@ def mappings_at(value: Any, path: str) -> list[tuple[int, dict[str, Any]]]:
     return [(at, each) for at, each in listed if isinstance(each, dict)]
 
 
+def ports_of(pods: PodSet) -> Iterator[ContainerPort]:
+    """The ports of containers that run as long as the pod."""
+    for container in pods.spec.containers or ():
+        yield from container.ports or ()
+    for container in pods.spec.init_containers or ():
+        if container.restart_policy == "Always":
+            yield from container.ports or ()
+
+
+def texts_of(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    """The texts in a value, with their fields."""
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            step = f"[{key}]" if "." in str(key) else f".{key}"
+            yield from texts_of(each, f"{field}{step}".removeprefix("."))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from texts_of(each, f"{field}[{at}]")
+
+
 def is_near(one: Manifest, other: Manifest) -> bool:
     """Whether two objects may be in the same namespace."""
     return one.namespace == other.namespace or not one.namespace or not other.namespace
@@ -428,6 +485,8 @@ Check = Callable[..., Iterator[Remark]]
 CHECKS: Final[dict[str, Callable[[Objects], Iterator[Remark]]]] = {}
 # The rules that need each kind of object, by its plural or another word for what may be unread.
 NEEDS: Final[defaultdict[str, set[str]]] = defaultdict(set)
+# What the checks are applied to, of those that look at one after another.
+EACH: Final[dict[str, Callable[[Objects], Iterable[Any]]]] = {}
 # Rules about the servers that every name depends on, and istiod; they also apply if only a part of the cluster is
 # diagnosed.
 OF_SERVERS: Final[set[str]] = set()
@@ -447,12 +506,15 @@ def check(
     """
 
     def enter(function: Check) -> Check:
+        every = each if callable(each) else attrgetter(each or "manifests")
+
         def of_each(objects: Objects) -> Iterator[Remark]:
-            for one in each(objects) if callable(each) else getattr(objects, each):
+            for one in every(objects):
                 yield from function(objects, *one) if type(one) is tuple else function(objects, one)
 
         assert code not in CHECKS, f"two checks have the code {code}"
         CHECKS[code] = of_each if each else function
+        EACH[code] = every
         for plural in needs.split("|"):
             NEEDS[plural].add(code)
         if of_servers:

@@ -126,6 +126,8 @@ async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLI
             coros.append(reader.service(namespace, name, lead.shared))
     if lead.address:
         coros.append(reader.address(lead.address))
+    if _LABEL.fullmatch(lead.pod.encode()):
+        coros.append(reader.pod(lead.pod))
     tasks = [asyncio.ensure_future(each) for each in coros]
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)
@@ -184,6 +186,12 @@ class _Reader:
                 and any(address in (one.addresses or ()) for one in each.endpoints or ())
             ]
 
+    async def pod(self, name: str) -> None:
+        """Read the pods with a name in all namespaces; those that may not be read are not missed."""
+        await self._list(
+            Scope(PODS), fields=f"metadata.name={name}", limit=MAX_SERVICES, is_needed=False
+        )
+
     async def _pods(
         self, namespace: str, selector: dict[str, str], parts: Sequence[Object]
     ) -> None:
@@ -197,7 +205,13 @@ class _Reader:
         return await self._list(Scope(resource, namespace), fields=f"metadata.name={name}")
 
     async def _list(
-        self, scope: Scope, *, fields: str = "", limit: int = 1, keep: bool = True
+        self,
+        scope: Scope,
+        *,
+        fields: str = "",
+        limit: int = 1,
+        keep: bool = True,
+        is_needed: bool = True,
     ) -> list[Object]:
         """List one page of a scope; a failure is a fault, and so are further pages, unless only one page is wanted."""
         resource = scope.resource
@@ -210,7 +224,8 @@ class _Reader:
             found = [each.object for each in page.events if isinstance(each.object, resource.type)]
             is_cut = bool(page.following)
         except Unreachable as fault:
-            self._faults.append(Fault(str(fault), resource.kind))
+            if is_needed:
+                self._faults.append(Fault(str(fault), resource.kind))
             found, is_cut = [], False
         self._pending.remove(resource)
         if is_cut and limit in (SLICES_PAGE, MAX_PODS):
@@ -302,10 +317,16 @@ class _Workloads(msgspec.Struct):
     metadata: _Meta = _Meta()
 
 
+class _Services(msgspec.Struct):
+    """core/v1 ServiceList."""
+
+    items: list[Service] | None = None
+
+
 async def read_view(
     transport: Transport, namespace: str, selector: Mapping[str, str], seconds: float = DEADLINE
 ) -> View:
-    """What may stand behind a Service with a selector: the pods that it matches, else others, and the workloads."""
+    """What may stand behind a Service with a selector, and beside it: pods that it matches, else others, workloads."""
     from hsdns.causes.view import View  # noqa: PLC0415 - only explanations need it
 
     view = View(is_live=True)
@@ -336,10 +357,16 @@ async def read_view(
         if page.metadata.continue_:
             view.unknown[resource.plural] = f"only {MOST_WORKLOADS} were read"
 
+    async def read_services() -> None:
+        body = await get_body(transport, Scope(SERVICES, namespace), {"limit": str(MOST_WORKLOADS)})
+        found = msgspec.json.decode(body, type=_Services).items
+        view.add(("Service", each) for each in found or ())
+
     kinds = (
         read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
     )
-    await asyncio.gather(read(PODS.plural, read_pods()), *kinds)
+    services = read(SERVICES.plural, read_services())
+    await asyncio.gather(read(PODS.plural, read_pods()), services, *kinds)
     return view
 
 

@@ -2,20 +2,24 @@
 
 Path: doctor/cli.py -> here -> apiserver/client.py; rules/judging.py reads the dump like any file of manifests.
 Rule 1: only lists are requested, in pages; nothing is written to the cluster, and Secrets are not requested.
-Rule 2: it omits environment variables, commands, arguments and volumes of Pods, except istiod's domain, and annotations
-        except those that rules read: kubectl repeats whole objects in them.  It contains only the Corefile of a
-        ConfigMap, and the DNS settings of the kubelets' ConfigMap.
+Rule 2: it omits environment variables, commands, arguments and volumes of Pods, except istiod's domain, what containers
+        wrote, and annotations except those that rules read: kubectl repeats whole objects in them.  It contains only
+        the Corefile of a ConfigMap, and the DNS settings of the kubelets' ConfigMap.
 Rule 3: the dump records what could not be read, with the reason, and contains the rest.
 Rule 4: answers of DNS servers are in it as objects of a separate kind.
+Rule 5: an object is decoded once, into the fields that are kept, and stays in JSON: large clusters have 200 MB.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import GenericAlias
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import yaml
 
 from hsdns.apiserver.reflector import MAX_PAGE_LEN
@@ -24,6 +28,7 @@ from hsdns.cluster.controllers.network_policy import KNOWN
 from hsdns.cluster.objects import TOLERATE, labels_text
 from hsdns.sources.manifest_yaml import ManifestLoader
 
+FIRST_LINE: Final = 2  # of its objects
 NOTE: Final = "hsdns.io/unread"  # an annotation of the dump: a JSON object of reasons by plural
 DNS_PODS: Final = (
     "pods of the cluster's DNS"  # used like a plural, if only one namespace is read with its DNS
@@ -45,9 +50,6 @@ PAGE: Final = 500  # objects
 MAX_ERROR_LEN: Final = 4096
 READ_TIMEOUT: Final = 30.0  # seconds without data
 _OWN: Final = "hsdns.io/"
-_METADATA: Final = (
-    "name namespace uid resourceVersion labels annotations ownerReferences deletionTimestamp"
-)
 _KUBELET: Final = "kubelet"  # the key of kubeadm's ConfigMap kubelet-config
 _DOMAIN: Final = "--domain"  # of istiod
 _CONFIG_MAPS: Final = ("coredns", "node-local-dns", "coredns-custom", "hsdns", "kubelet-config")
@@ -136,16 +138,27 @@ _ISTIOD: Final = Listed(
 
 @dataclass
 class ClusterDump:
-    """The objects of a cluster, in the form of the API, and why others could not be read, by plural."""
+    """The objects of a cluster in JSON, in the form of the API, and why others could not be read, by plural."""
 
-    items: list[dict[str, Any]]
+    items: list[bytes]
     unread: dict[str, str]
+    kinds: set[str] = field(default_factory=set)  # those of the items
+
+    def add(self, *items: Mapping[str, Any]) -> None:
+        """Add objects."""
+        self.items += map(msgspec.json.encode, items)
+        self.kinds |= {each["kind"] for each in items}
 
     def encode(self) -> bytes:
-        """The dump as a List in JSON."""
-        note = {"annotations": {NOTE: json.dumps(self.unread)}}
-        dump = {"apiVersion": "v1", "kind": "List", "metadata": note, "items": self.items}
-        return json.dumps(dump, indent=1).encode() + b"\n"
+        """The dump as a List in JSON, with a line for each object; the first one is in line FIRST_LINE."""
+        note = msgspec.json.encode({"annotations": {NOTE: json.dumps(self.unread)}})
+        head = b'{"apiVersion": "v1", "kind": "List", "metadata": %b, "items": [' % note
+        return b"%b\n%b\n]}\n" % (head, b",\n".join(self.items))
+
+    @property
+    def lacking(self) -> dict[str, str]:
+        """What it lacks, as unread_kinds() of its text."""
+        return _completed(self.unread, self.kinds.__contains__)
 
 
 async def config_maps(transport: Transport) -> list[dict[str, Any]]:
@@ -168,11 +181,13 @@ async def collect(
     beside = _dns_kinds(namespace)
     istiod = [_ISTIOD] if namespace not in ("", _ISTIOD.namespace) else []
     for kind in (*KINDS, *beside, *istiod, *_METRICS):
+        prune = pruner(kind)
         try:
             for name in kind.names or ("",):
-                found = await list_all(transport, kind, namespace, name)
-                dump.items += [pruned(kind, each) for each in found]
-                progress(kind.plural, len(dump.items))
+                async for page in _pages(transport, kind, namespace, name):
+                    dump.items += map(prune, page)
+                    dump.kinds |= {kind.kind} if page else set()
+                    progress(kind.plural, len(dump.items))
         except Unreachable as fault:
             dump.unread[_word(kind, beside, istiod)] = str(fault)
     if {each.plural for each in KINDS} <= dump.unread.keys():
@@ -187,34 +202,31 @@ def _word(kind: Listed, beside: Sequence[Listed], istiod: Sequence[Listed]) -> s
     return DNS_PODS if kind in beside else ISTIOD if kind in istiod else kind.plural
 
 
-def with_object(dump: bytes, added: Mapping[str, Any]) -> bytes:
-    """The content of a file of manifests, with one more object."""
-    try:
-        value = json.loads(dump)
-    except ValueError:
-        value = None
-    if isinstance(value, dict) and isinstance(value.get("items"), list):
-        value["items"].append(added)
-        return json.dumps(value, indent=1).encode() + b"\n"
-    return dump + b"\n---\n" + json.dumps(added).encode() + b"\n"
+class _Metadata(msgspec.Struct):
+    """The metadata of a list."""
+
+    annotations: dict[str, Any] | None = None
+    following: Any = msgspec.field(default=None, name="continue")
+
+
+class _List(msgspec.Struct):
+    """A list of objects, each in JSON; no object of another kind has items."""
+
+    metadata: _Metadata | None = None
+    items: list[msgspec.Raw] | None = None
 
 
 def unread_kinds(dump: bytes) -> dict[str, str]:
     """What a dump lacks, by plural, with the reasons; for a dump by kubectl, the kinds without objects."""
     try:
-        value = json.loads(dump)
-    except ValueError:
-        value = {}
-    if not isinstance(value, dict):
-        value = {}
-    metadata = value.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    note = annotations.get(NOTE) if isinstance(annotations, dict) else None
+        metadata = msgspec.json.decode(dump, type=_List).metadata
+        note = metadata.annotations.get(NOTE) if metadata and metadata.annotations else None
+    except msgspec.MsgspecError:
+        note = None
     if isinstance(note, str):
         try:
-            found = json.loads(note)
-            unread = {str(key): str(reason) for key, reason in found.items()}
-        except (ValueError, AttributeError):
+            unread = msgspec.json.decode(note, type=dict[str, str], strict=False)
+        except msgspec.MsgspecError:
             unread = {}
     else:
         unread = {
@@ -224,13 +236,20 @@ def unread_kinds(dump: bytes) -> dict[str, str]:
         }
         if "pods" in unread and any(_has(dump, each) for each in _WORKLOADS):
             unread = {RUNNING if key == "pods" else key: each for key, each in unread.items()}
-    if ANSWERS not in unread and not _has(dump, DNS_SERVER):
-        unread[ANSWERS] = "no DNS server is asked with -from, and the file has no answers"
-    if MEMORY not in unread and not _has(dump, _METRICS_OF):
-        unread[MEMORY] = "there are no figures of it, of metrics.k8s.io (PodMetrics)"
-    if QUERIES not in unread and not _has(dump, QUERIES_OF):
-        unread[QUERIES] = "no recording is given; name one with -recording"
-    return unread
+    return _completed(unread, partial(_has, dump))
+
+
+def _completed(unread: Mapping[str, str], has: Callable[[str], bool]) -> dict[str, str]:
+    """What could not be read, and what no API server has and is not in the dump."""
+    found = dict(unread)
+    for word, kind, reason in (
+        (ANSWERS, DNS_SERVER, "no DNS server is asked with -from, and the file has no answers"),
+        (MEMORY, _METRICS_OF, "there are no figures of it, of metrics.k8s.io (PodMetrics)"),
+        (QUERIES, QUERIES_OF, "no recording is given; name one with -recording"),
+    ):
+        if word not in found and not has(kind):
+            found[word] = reason
+    return found
 
 
 def _has(dump: bytes, kind: str) -> bool:
@@ -242,26 +261,32 @@ async def list_all(
     transport: Transport, kind: Listed, namespace: str, name: str
 ) -> list[dict[str, Any]]:
     """All objects of a kind, or the one with the name; raise Unreachable."""
+    return [
+        msgspec.json.decode(each)
+        async for page in _pages(transport, kind, namespace, name)
+        for each in page
+    ]
+
+
+async def _pages(
+    transport: Transport, kind: Listed, namespace: str, name: str
+) -> AsyncGenerator[list[msgspec.Raw], None]:
+    """The objects in JSON, as they come; raise Unreachable."""
     query = {"limit": str(PAGE)}
     if name:
         query["fieldSelector"] = f"metadata.name={name}"
     if kind.labels:
         query["labelSelector"] = kind.labels
-    found: list[dict[str, Any]] = []
     while True:
         page = await _page(transport, kind, kind.path(namespace), query)
-        listed = page.get("items")
-        found += [each for each in listed or () if isinstance(each, dict)]
-        metadata = page.get("metadata")
-        following = metadata.get("continue") if isinstance(metadata, dict) else None
+        yield page.items or []
+        following = page.metadata.following if page.metadata else None
         if not isinstance(following, str) or not following:
-            return found
+            return
         query = {**query, "continue": following}
 
 
-async def _page(
-    transport: Transport, kind: Listed, path: str, query: Mapping[str, str]
-) -> dict[str, Any]:
+async def _page(transport: Transport, kind: Listed, path: str, query: Mapping[str, str]) -> _List:
     async with transport.get(path, query) as answer:
         if answer.status != 200:
             said = transport.redact((await answer.text(MAX_ERROR_LEN)).strip())
@@ -270,12 +295,9 @@ async def _page(
     if len(body) > MAX_PAGE_LEN:
         raise Unreachable(f"a page of {kind.plural} is longer than {MAX_PAGE_LEN} octets")
     try:
-        page = json.loads(body)
-    except ValueError:
-        page = None
-    if not isinstance(page, dict):
-        raise Unreachable(f"what the server sends for {kind.plural} is not a list")
-    return page
+        return msgspec.json.decode(body, type=_List)
+    except msgspec.MsgspecError:
+        raise Unreachable(f"what the server sends for {kind.plural} is not a list") from None
 
 
 def _reason(kind: Listed, status: int, said: str) -> str:
@@ -292,117 +314,151 @@ def _reason(kind: Listed, status: int, said: str) -> str:
     return f"{kind.plural} could not be read: {str(message)[:200] or 'no reason given'} ({status})"
 
 
-# What is kept of an object: a key without a shape is kept whole; a shape applies to each item of a list.
-_Shape = dict[str, "_Shape | None"]
+# What is kept of an object: a field without a shape is kept as it is; others are left out.
+_UNSEEN: Final = msgspec.Raw(b"")
 
 
-def _keep(words: str, **inner: _Shape) -> _Shape:
-    return {**dict.fromkeys(words.split()), **inner}
+def _keep(words: str, **inner: Any) -> Any:
+    """The type of a mapping of which these fields are kept, and of others a part."""
+    fields = [
+        *((each, msgspec.Raw, _UNSEEN) for each in words.split()),
+        *((key, shape | None, None) for key, shape in inner.items()),
+    ]
+    return msgspec.defstruct("Kept", fields, omit_defaults=True)
 
 
 _CONTAINER: Final = _keep(
-    "name ports restartPolicy",
-    # Headers of a probe may contain a password.
+    "name ports restartPolicy args",
+    # Headers of a probe may contain a password, and so may its command.
     readinessProbe=_keep("tcpSocket grpc", httpGet=_keep("path port scheme")),
     resources=_keep("", limits=_keep("memory")),
 )
 _POD_SPEC: Final = _keep(
-    "hostname subdomain nodeName hostNetwork dnsPolicy dnsConfig",
-    containers=_CONTAINER,
-    initContainers=_CONTAINER,
+    "hostname subdomain nodeName hostNetwork dnsPolicy dnsConfig readinessGates",
+    containers=GenericAlias(list, _CONTAINER),
+    initContainers=GenericAlias(list, _CONTAINER),
 )
-_CONTAINER_STATUS: Final = _keep(
-    "name ready restartCount",
-    state=_keep("", waiting=_keep("reason")),
-    # The message of a terminated container may contain anything that it wrote.
-    lastState=_keep("", terminated=_keep("reason exitCode finishedAt")),
+# The message of a container that has ended may contain anything that it wrote; others are of controllers and kubelets.
+_STATE: Final = _keep(
+    "", waiting=_keep("reason message"), terminated=_keep("reason exitCode finishedAt")
+)
+_CONTAINER_STATUS: Final = _keep("name ready restartCount", state=_STATE, lastState=_STATE)
+_CONDITION: Final = _keep("type status reason message lastTransitionTime")
+_POD: Final = _keep(
+    "",
+    spec=_POD_SPEC,
+    status=_keep(
+        "phase reason podIP podIPs",
+        conditions=GenericAlias(list, _CONDITION),
+        containerStatuses=GenericAlias(list, _CONTAINER_STATUS),
+        initContainerStatuses=GenericAlias(list, _CONTAINER_STATUS),
+    ),
 )
 _TEMPLATE: Final = _keep("", metadata=_keep("labels"), spec=_POD_SPEC)
-_SHAPES: Final[dict[str, _Shape]] = {
-    "ConfigMap": {},
-    "Namespace": {},
-    "Pod": _keep(
-        "",
-        spec=_POD_SPEC,
-        status=_keep(
-            "phase podIP podIPs",
-            conditions=_keep("type status reason"),
-            containerStatuses=_CONTAINER_STATUS,
-        ),
+_WORKLOAD: Final = _keep(
+    "",
+    spec=_keep(
+        "replicas serviceName ordinals selector podManagementPolicy suspend", template=_TEMPLATE
     ),
-    _METRICS_OF: _keep("", containers=_keep("name", usage=_keep("memory"))),
-    "apps/v1": _keep("", spec=_keep("replicas serviceName ordinals selector", template=_TEMPLATE)),
+    status=_keep("", conditions=GenericAlias(list, _CONDITION)),
+)
+_FIGURES: Final = _keep("", containers=GenericAlias(list, _keep("name", usage=_keep("memory"))))
+_SHAPES: Final[Mapping[str, Any]] = {
+    "ConfigMap": _keep("", data=dict[str, str]),
+    "Namespace": _keep(""),
+    "Pod": _POD,
+    _METRICS_OF: _FIGURES,
+    "apps/v1": _WORKLOAD,
 }
 _OTHERS: Final = _keep("spec status addressType endpoints ports rules")
-_NEVER_EMPTY: Final = ("resources", "limits", "waiting", "terminated")
 
 
-def pruned(kind: Listed, item: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with its kind and the fields that rules check."""
+class _Kept(msgspec.Struct, omit_defaults=True, rename="camel"):
+    """What is kept of the metadata of an object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: msgspec.Raw = _UNSEEN
+    resource_version: msgspec.Raw = _UNSEEN
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: msgspec.Raw = _UNSEEN
+    deletion_timestamp: msgspec.Raw = _UNSEEN
+
+
+def pruner(kind: Listed) -> Callable[[msgspec.Raw], bytes]:
+    """What makes of an object in JSON one with its kind and the fields that rules check; it raises Unreachable."""
     shape = _SHAPES.get(kind.kind, _SHAPES.get(kind.group_version, _OTHERS))
-    found: dict[str, Any] = {
-        "apiVersion": kind.group_version,
-        "kind": kind.kind,
-        "metadata": _pruned(item.get("metadata"), _keep(_METADATA)),
-        **_pruned(item, shape),
-    }
-    metadata = found["metadata"]
-    annotations = metadata.get("annotations")
-    if isinstance(annotations, dict):
-        metadata["annotations"] = {
-            key: each
-            for key, each in annotations.items()
-            if key == TOLERATE or key.startswith(_OWN)
-        }
-    if kind.kind == "ConfigMap":
-        data = item.get("data")
-        found["data"] = {
-            key: _kubelet(each) if key == _KUBELET else each
-            for key, each in (data.items() if isinstance(data, dict) else ())
-            if key in ("Corefile", _KUBELET) or key.endswith(".server")
-        }
-    elif kind.kind == "Deployment" and _is_istiod(metadata):
-        _add_domains(found.get("spec", {}), item.get("spec"))
-    return found
+    fields = [(each.name, each.type, each.default) for each in msgspec.structs.fields(shape)]
+    whole = msgspec.defstruct(
+        "Whole",
+        [
+            ("apiVersion", str, ""),
+            ("kind", str, ""),
+            ("metadata", _Kept | None, None),
+            *fields,
+        ],
+        omit_defaults=True,
+    )
+    decoder, encoder = msgspec.json.Decoder(whole), msgspec.json.Encoder()
+
+    def prune(item: msgspec.Raw) -> bytes:
+        try:
+            found: Any = decoder.decode(item)
+        except msgspec.ValidationError as error:
+            raise Unreachable(
+                f"what the server sends for {kind.plural} is not one of them: {error}"
+            ) from None
+        found.apiVersion, found.kind = kind.group_version, kind.kind
+        found.metadata = metadata = found.metadata or _Kept()
+        if metadata.annotations:
+            metadata.annotations = {
+                key: each
+                for key, each in metadata.annotations.items()
+                if key == TOLERATE or key.startswith(_OWN)
+            }
+        if kind.kind == "ConfigMap":
+            found.data = {
+                key: _kubelet(each) if key == _KUBELET else each
+                for key, each in (found.data or {}).items()
+                if key in ("Corefile", _KUBELET) or key.endswith(".server")
+            }
+        elif shape is _WORKLOAD or shape is _POD:
+            template = found if shape is _POD else found.spec and found.spec.template
+            for each in _containers(template.spec if template else None):
+                _keep_domain(each, is_istiod=kind.kind == "Deployment" and _is_istiod(metadata))
+        return encoder.encode(found)
+
+    return prune
 
 
-def _pruned(value: object, shape: _Shape | None) -> Any:
-    if shape is None:
-        return value
-    if isinstance(value, list):
-        return [_pruned(each, shape) for each in value]
-    given = value if isinstance(value, dict) else {}
-    found = {key: _pruned(given[key], inner) for key, inner in shape.items() if key in given}
-    return {key: each for key, each in found.items() if each or key not in _NEVER_EMPTY}
-
-
-def _kubelet(text: object) -> str:
+def _kubelet(text: str) -> str:
     """The DNS settings that a KubeletConfiguration gives pods, as JSON, which is also YAML."""
     try:
-        value = yaml.load(str(text).encode(), ManifestLoader)
+        value = yaml.load(text.encode(), ManifestLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         value = None
-    value = value if isinstance(value, dict) else {}
-    return json.dumps(_pruned(value, _keep("clusterDomain clusterDNS")))
+    found = value if isinstance(value, dict) else {}
+    return json.dumps({key: found[key] for key in ("clusterDomain", "clusterDNS") if key in found})
 
 
-def _is_istiod(metadata: Mapping[str, Any]) -> bool:
-    labels = metadata.get("labels")
-    is_labelled = isinstance(labels, dict) and _ISTIOD_LABELS.items() <= labels.items()
-    return is_labelled or metadata.get("name") == ISTIOD
+def _is_istiod(metadata: _Kept) -> bool:
+    return metadata.name == ISTIOD or _ISTIOD_LABELS.items() <= (metadata.labels or {}).items()
 
 
-def _add_domains(pruned_spec: dict[str, Any], spec: Any) -> None:
-    """Add the arguments of containers with which istiod is given its domain, each in its place."""
-    template = pruned_spec.get("template")
-    chosen = template.get("spec", {}).get("containers", []) if isinstance(template, dict) else []
-    whole = spec["template"]["spec"]["containers"] if chosen else []
-    for own, container in zip(chosen, whole, strict=True):
-        listed = container.get("args") if isinstance(container, dict) else None
-        words = [str(each) for each in listed] if isinstance(listed, list) else []
-        kept = [
-            word if word.partition("=")[0] == _DOMAIN or last == _DOMAIN else ""
-            for last, word in zip(["", *words], words, strict=False)
-        ]
-        if any(kept):
-            own["args"] = kept
+def _containers(spec: Any) -> list[Any]:
+    return [*(spec.containers or ()), *(spec.initContainers or ())] if spec else []
+
+
+def _keep_domain(container: Any, *, is_istiod: bool) -> None:
+    """Leave out the arguments of a container, except those that give istiod its domain, each in its place."""
+    if container.args is _UNSEEN:
+        return
+    listed, container.args = msgspec.json.decode(container.args), _UNSEEN
+    words = [str(each) for each in listed or ()] if is_istiod else []
+    kept = [
+        word if word.partition("=")[0] == _DOMAIN or last == _DOMAIN else ""
+        for last, word in zip(["", *words], words, strict=False)
+    ]
+    if any(kept):
+        container.args = msgspec.Raw(msgspec.json.encode(kept))

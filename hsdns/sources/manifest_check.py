@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from hsdns.cluster.controllers.defaults import Refused
+from hsdns.cluster.controllers.endpointslice import NO_ADDRESSES
 from hsdns.cluster.controllers.kinds import KINDS
 from hsdns.cluster.controllers.workload import MAX_SET_NAME
 from hsdns.corefile.tree import did_you_mean
@@ -97,8 +98,8 @@ def check_object(kind: str, api_version: str, name: str, value: Any) -> Iterator
 def _check_effect(kind: str, name: str, value: Any) -> Iterator[Remark]:
     """Fields that the API server takes, and no controller does what they say."""
     if kind == "EndpointSlice" and value.get("addressType") == "FQDN":
-        sentence = "addressType FQDN has no defined meaning, and kube-proxy skips the slice"
-        yield Remark("", "addressType", f"{name}: {sentence}; write a Service of type ExternalName")
+        sentence = f"{NO_ADDRESSES}; write a Service of type ExternalName"
+        yield Remark("", "addressType", f"{name}: {sentence}")
     if kind != "StatefulSet":
         return
     length = len(str(_inside(value, "metadata").get("name")))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -152,7 +152,21 @@ def _mapping(value: Any, key: str) -> Mapping[str, Any]:
 
 def read_objects(content: bytes, path: str) -> Iterator[ObjectRead]:
     """Read the objects of a file one by one; an error of the file itself is the problem of the last one."""
-    items = _json_items(content) if _looks_like_json(content, path) else _yaml_items(content)
+    return _each_read(
+        _json_items(content) if _looks_like_json(content, path) else _yaml_items(content), path
+    )
+
+
+def read_items(items: Iterable[bytes], path: str, line: int) -> Iterator[ObjectRead]:
+    """Read objects in JSON that stand in a file, each in a line of its own, from a line on."""
+    for number, item in enumerate(items, line):
+        lines = _Lines(item, number)
+        yield from _each_read(_json_objects(msgspec.Raw(item), lines, None), path)
+
+
+def _each_read(
+    items: Iterator[Item | ManifestError | DuplicateKey], path: str
+) -> Iterator[ObjectRead]:
     try:
         for item in items:
             if isinstance(item, DuplicateKey):
@@ -638,10 +652,10 @@ def _json_items(content: bytes) -> Iterator[Item | ManifestError | DuplicateKey]
 class _Lines:
     """Finds the lines of substrings; call line_of() in the order of the text."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, line: int = 1) -> None:
         self._content = content
         self._at = 0
-        self._line = 1
+        self._line = line
 
     def line_of(self, piece: bytes) -> int:
         """Return the line in which a substring begins."""

@@ -331,6 +331,15 @@ def field_node(node: Any, field: str) -> Any:
     return node
 
 
+def key_node(node: Any, field: str) -> Any:
+    """The YAML node of the key of a field, None if it is not in the text."""
+    *above, (bracketed, word) = _STEP.findall(field)
+    for outer, step in above:
+        node = _child(node, outer or step)
+    listed = reversed(node.value) if isinstance(node, yaml.MappingNode) else ()
+    return next((key for key, _ in listed if key.value == (bracketed or word)), None)
+
+
 def key_line(node: Any, parent: str, key: str) -> int:
     """The line, from 1, of a key in the mapping `parent`; the node's line if there is no such key."""
     mapping = node

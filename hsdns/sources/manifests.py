@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, Workload
 from hsdns.cluster.controllers.simulation import running_pods, simulate
+from hsdns.cluster.controllers.workload import has_ended
 from hsdns.cluster.objects import (
     Deleted,
     EndpointSlice,
@@ -103,28 +104,32 @@ def read_pod(paths: Sequence[str], namespace: str, name: str) -> PodReading:
 
 
 def view_of(documents: Sequence[Document], namespace: str = "") -> View:
-    """The pods and workloads of the documents, of one namespace if it is given; pods are those that would run."""
-    from hsdns.causes.view import View  # noqa: PLC0415 - explanations' only
+    """The Services, workloads and pods of the documents, of one namespace if it is given.
+
+    Pods are those that would run, and those that have ended.
+    """
+    from hsdns.causes.view import ENDPOINTS, PODS, SLICES, View  # noqa: PLC0415 - explanations' only
 
     objects = [each.object for each in documents]
-    found = (
-        ("pods", Workload | PodManifest),
-        ("endpointslices", Workload | PodManifest | EndpointSlice | Endpoints),
+    written = EndpointSlice | Endpoints
+    needs = (
+        (PODS, Workload | PodManifest),
+        (SLICES, Workload | PodManifest | written),
+        (ENDPOINTS, written),
     )
     unknown = {
         plural: "there are none in the files"
-        for plural, kinds in found
+        for plural, kinds in needs
         if not any(isinstance(each, kinds) for each in objects)
     }
     near = [each for each in documents if each.namespace in ("", namespace) or not namespace]
-    view = View(
-        (
-            (each.kind, each.object)
-            for each in near
-            if not isinstance(each.object, PodManifest | Service | EndpointSlice)
-        ),
-        unknown,
+    # Of other namespaces, what a selector may mean there.
+    shown = (
+        (each.kind, each.object)
+        for each in documents
+        if not isinstance(each.object, PodManifest) or each not in near or has_ended(each.object)
     )
+    view = View(shown, unknown)
     view.add(("Pod", each.manifest) for each in running_pods(near))
     return view
 

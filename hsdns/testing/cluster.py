@@ -56,11 +56,11 @@ from hsdns.testing.pod import (
     Pod,
     PodIdentity,
     forms,
-    is_address,
     resolv_conf,
 )
 from hsdns.testing.queries import Queries
 from hsdns.testing.server import LOOPBACK, ServerThread
+from hsdns.wire import is_address
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
 
 POLL: Final = 0.001  # seconds between two queries

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 from hsdns.testing.errors import ClusterError, NoNamespaces, checks_keywords, hides
+from hsdns.wire import is_address
 
 if TYPE_CHECKING:
     from hsdns.testing.cluster import Cluster
@@ -62,15 +63,6 @@ def forms(name: str, namespace: str) -> tuple[str, ...]:
 def is_loopback(text: str) -> bool:
     """Whether a text is an IP address of this machine alone."""
     return is_address(text) and ip_address(text).is_loopback
-
-
-def is_address(text: str) -> bool:
-    """Whether a text is an IP address."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 __tracebackhide__ = hides

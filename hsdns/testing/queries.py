@@ -17,7 +17,8 @@ from typing import Final, overload
 
 from hsdns.corefile.tree import did_you_mean
 from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
-from hsdns.testing.pod import NAMESPACE, Pod, forms, is_address
+from hsdns.testing.pod import NAMESPACE, Pod, forms
+from hsdns.wire import is_address
 from hsdns.wire.iana import RRType, type_from_text
 
 __tracebackhide__ = hides

@@ -8,6 +8,7 @@ terminal or the program that reads the line.
 
 import json
 import re
+from ipaddress import ip_address
 from typing import Final
 
 # What GitHub Actions and Azure Pipelines take for a command: at the begin of a line, or anywhere in it.
@@ -26,3 +27,12 @@ def printable(line: str) -> str:
     if "::" in line or "##" in line:
         line = _COMMAND.sub(lambda found: f"{found[0][:-1]}\\u{ord(found[0][-1]):04x}", line)
     return line
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an IP address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.apiserver.access import Access, Endpoint, InCluster, TokenFile, server_url
+from hsdns.apiserver.access import Access, Endpoint, InCluster, Pem, TokenFile, server_url
 from hsdns.apiserver.transport import Unreachable
 from tests.support.tables import columns
 
@@ -35,8 +35,8 @@ def test_an_address_with_a_password_is_refused_and_not_shown() -> None:
 def test_secrets_are_in_no_repr() -> None:
     access = Access(
         "https://host",
-        key=b"SECRET",
-        certificate=b"SECRET",
+        key=Pem(pem="SECRET"),
+        certificate=Pem(pem="SECRET"),
         authorization="Bearer SECRET",
         headers=(("Impersonate-User", "SECRET"),),
         proxy="http://me:SECRET@proxy",
@@ -103,7 +103,7 @@ def test_access(tmp_path: Path, host: str, server: str) -> None:
     assert found.check() == []
     assert found.server == server
     assert asyncio.run(found.current()) == Access(
-        server, authority=str(tmp_path / "ca.crt"), authorization="Bearer abc"
+        server, Pem(str(tmp_path / "ca.crt")), authorization="Bearer abc"
     )
 
 
@@ -140,7 +140,12 @@ def test_not_in_a_cluster(tmp_path: Path, variables: dict[str, str], sentence: s
     [
         pytest.param(["https://host"], (), Access("https://host"), id="url"),
         pytest.param(["host:8080"], (), Access("http://host:8080"), id="no-scheme"),
-        pytest.param(["host"], ("c", "k", "a"), Access("https://host", "a", "c", "k"), id="tls"),
+        pytest.param(
+            ["host"],
+            ("c", "k", "a"),
+            Access("https://host", Pem("a"), Pem("c"), Pem("k")),
+            id="tls",
+        ),
         pytest.param(["https://one", "https://two"], (), Access("https://one"), id="two"),
     ],
 )

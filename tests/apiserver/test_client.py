@@ -13,12 +13,12 @@ import socket
 import ssl
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from hsdns.apiserver.access import Access, Endpoint, InCluster
+from hsdns.apiserver.access import Access, Endpoint, InCluster, Pem
 from hsdns.apiserver.client import ApiClient, TlsContexts, describe, is_away, user_agent
 from hsdns.apiserver.connections import (
     ConnectTimeout,
@@ -233,10 +233,10 @@ class TestTls:
     @pytest.mark.parametrize(
         ("access", "advice"),
         [
-            pytest.param(Access("", str(TLS_DATA / "other-ca.pem")), f"is {TLS_DATA / 'other-ca.pem'} the CA of this cluster?", id="another-ca"),
-            pytest.param(Access("", (TLS_DATA / "other-ca.pem").read_bytes()), "does certificate-authority-data of the kubeconfig belong to this cluster?", id="another-pem"),
+            pytest.param(Access("", Pem(str(TLS_DATA / "other-ca.pem"))), f"is {TLS_DATA / 'other-ca.pem'} the CA of this cluster?", id="another-ca"),
+            pytest.param(Access("", Pem(pem=(TLS_DATA / "other-ca.pem").read_text())), "does certificate-authority-data of the kubeconfig belong to this cluster?", id="another-pem"),
             pytest.param(Access(""), "give the CA of the cluster", id="no-ca"),
-            pytest.param(Access("", str(TLS_DATA / "ca.pem"), tls_server_name="api.example.org"), "connect by a name that it contains, or set tls-server-name in a kubeconfig", id="name"),
+            pytest.param(Access("", Pem(str(TLS_DATA / "ca.pem")), tls_server_name="api.example.org"), "connect by a name that it contains, or set tls-server-name in a kubeconfig", id="name"),
         ],
     )  # fmt: skip
     async def test_an_invalid_certificate(self, access: Access, advice: str) -> None:
@@ -261,7 +261,7 @@ class TestProxy:
         tunnel = ScriptedServer(lambda head: established)
         async with Serving(tls=server_context()) as server, tunnel as proxy:
             proxy_url = proxy.url.replace("//", "//me:hunter2@")
-            access = Access(server.url, str(TLS_DATA / "ca.pem"), authorization="Bearer abc")
+            access = Access(server.url, Pem(str(TLS_DATA / "ca.pem")), authorization="Bearer abc")
             setting = server.setting(replace(access, proxy=proxy_url))
             assert (await setting.ask())[0] == 200
             (head,) = proxy.requests
@@ -292,7 +292,7 @@ async def test_compressed_response_is_refused(encoding: str) -> None:
         )
 
 
-ACCESS = Access("https://host:443", "/ca.crt", proxy="http://me:hunter2@proxy:3128")
+ACCESS = Access("https://host:443", Pem("/ca.crt"), proxy="http://me:hunter2@proxy:3128")
 ALERT = "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required"
 
 
@@ -371,7 +371,11 @@ def access(
     *,
     insecure: bool = False,
 ) -> Access:
-    return Access("https://host", authority, certificate, key, insecure=insecure)
+    pems = (
+        Pem(pem=each.decode("latin-1")) if isinstance(each, bytes) else Pem(each) if each else None
+        for each in (authority, certificate, key)
+    )
+    return Access("https://host", *pems, insecure=insecure)  # type: ignore[misc, arg-type] # three
 
 
 def context_for(wanted: Access) -> ssl.SSLContext:

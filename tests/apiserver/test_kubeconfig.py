@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.apiserver.access import Access
+from hsdns.apiserver.access import Access, Pem
 from hsdns.apiserver.kubeconfig import (
     COMMAND,
     MARGIN,
@@ -23,8 +23,10 @@ from hsdns.apiserver.kubeconfig import (
     read_context,
 )
 from hsdns.apiserver.transport import Unreachable
-from tests.support.coroutines.event_loops import busy
-from tests.support.tables import Row, rows
+from tests.support.coroutines.event_loops import until
+from tests.support.tables import Row, columns, rows
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 # Stands for the real process: prints the file `answer`, adds what it was given to the file `runs`.
 STAND_IN = """
@@ -111,9 +113,9 @@ async def test_access(tmp_path: Path) -> None:
     )
     assert await setting.source.current() == Access(
         "https://host:6443",
-        "/ca",
-        b"cert\xff",
-        b"key",
+        Pem("/ca"),
+        Pem(pem="cert\xff"),
+        Pem(pem="key"),
         "Bearer a",
         (("Impersonate-User", "jane"),),
         "api",
@@ -157,6 +159,27 @@ class TestWhenItRuns:
         assert len(setting.runs) == 2
 
 
+async def pipes_closed(process: asyncio.subprocess.Process) -> None:
+    """Wait until both pipes have ended, which is when nobody has their other ends, and let the loop close them."""
+    for pipe in (process.stdout, process.stderr):
+        assert pipe is not None
+        await until(pipe.at_eof, "the end of a pipe")
+    await asyncio.sleep(0)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]:
+    """The processes that have been started."""
+    found, real = list[asyncio.subprocess.Process](), asyncio.create_subprocess_exec
+
+    async def start(*words: str, **options: Any) -> asyncio.subprocess.Process:
+        found.append(process := await real(*words, **options))
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    return found
+
+
 class TestFailure:
     async def test_valid_credentials_stay_in_use(self, tmp_path: Path) -> None:
         setting = Setting(tmp_path)
@@ -196,16 +219,21 @@ class TestFailure:
         with pytest.raises(Unreachable, match="cannot start /no/python to read kubeconfig"):
             await source.current()
 
-    async def test_a_process_that_hangs_is_ended_with_its_plugin(self, tmp_path: Path) -> None:
+    async def test_a_process_that_hangs_is_ended(
+        self, tmp_path: Path, started: list[asyncio.subprocess.Process]
+    ) -> None:
         os.mkfifo(tmp_path / "fifo")
-        setting = Setting(tmp_path, timeout=0.3)
+        setting = Setting(tmp_path, timeout=0.01)
         (tmp_path / "answer").write_text("hang")
         assert await setting.fault() == (
-            f"kubeconfig {setting.path} gave no credentials within 0.3 s; "
+            f"kubeconfig {setting.path} gave no credentials within 0.01 s; "
             "does its exec plugin wait for input?"
         )
+        await pipes_closed(started[0])
 
-    async def test_a_cancelled_wait_leaves_no_process(self, tmp_path: Path) -> None:
+    async def test_a_cancelled_wait_leaves_no_process_and_no_plugin(
+        self, tmp_path: Path, started: list[asyncio.subprocess.Process]
+    ) -> None:
         os.mkfifo(tmp_path / "fifo")
         setting = Setting(tmp_path)
         (tmp_path / "answer").write_text("hang")
@@ -222,7 +250,7 @@ class TestFailure:
         os.close(writer)
         with pytest.raises(ProcessLookupError):
             os.kill(setting.runs[0][2], 0)
-        await busy(lambda: None)  # the loop reads the ends of both pipes, and closes them
+        await pipes_closed(started[0])
 
 
 async def test_token_file(tmp_path: Path) -> None:
@@ -341,16 +369,7 @@ def test_context(tmp_path: Path, name: str, expected: str) -> None:
     assert "hunter2" not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        pytest.param("prodution", 'has no context "prodution"; did you mean "production"? (it has: empty, lab, lost, production, stranger)', id="typing-error"),
-        pytest.param("xyz", 'has no context "xyz" (it has: empty, lab, lost, production, stranger)', id="unknown"),
-        pytest.param("lost", 'refers to cluster "nowhere", which does not exist', id="cluster"),
-        pytest.param("stranger", 'refers to user "nobody", which does not exist', id="user"),
-        pytest.param("empty", 'cluster "bare" of kubeconfig', id="server"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "sentence"), columns(TABLES, "contexts with a missing entry"))
 def test_context_with_a_missing_entry(tmp_path: Path, name: str, sentence: str) -> None:
     with pytest.raises(KubeconfigError) as caught:
         read_context(write(tmp_path, GOOD), name)

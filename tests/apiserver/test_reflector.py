@@ -60,6 +60,7 @@ class Harness(Observer):
     def __init__(self) -> None:
         self.delivered: list[str] = []
         self.told: list[str] = []
+        self.kinds: list[str] = []
         self.now = 1000.0
         self.reflector = Reflector(Scope(SERVICES), self.deliver, self, Random(1))
 
@@ -72,6 +73,9 @@ class Harness(Observer):
 
     def rejected(self, key: Key, reason: str) -> None:
         self.told.append(f"rejected {'/'.join(key)}: {reason}")
+
+    def received(self, kind: str) -> None:
+        self.kinds.append(kind)
 
     def relisted(self, reason: str, missed: int) -> None:
         self.told.append(f"relisted: {reason}, {missed} missed")
@@ -168,6 +172,7 @@ def test_an_unpaged_list_with_too_many_octets_is_requested_in_pages(
     harness.answer(page("a", version=7, following="t1"))
     harness.ask(Purpose.LIST, **{"limit": "500", "continue": "t1"})
     harness.reflector.refuse(410, '{"kind":"Status","code":410,"message":"token expired"}')
+    assert harness.reflector.failure == "the server responds 410: token expired"
     harness.ask(Purpose.LIST)
     assert harness.answer(bytes(301)) == []
     harness.ask(Purpose.LIST, limit="500")
@@ -193,11 +198,43 @@ def test_wrong_answers_time_and_again_mean_the_state_anew(chunk: bytes) -> None:
     assert harness.told == ["relisted: errors, 1 missed"]
 
 
-@pytest.mark.parametrize(("seconds", "is_short"), [(0.99, True), (1.0, False)])
-def test_how_short_a_watch_without_events_may_be(seconds: float, is_short: bool) -> None:
+def test_wrong_answers_are_counted_from_each_list_on() -> None:
+    harness = Harness()
+    harness.ask(Purpose.STREAM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
+    harness.reflector.refuse(400, "")
+    for _ in range(3):
+        harness.ask(Purpose.LIST, limit="500")
+        harness.answer(page("a", version=10))
+        for _ in range(MAX_ERRORS):
+            harness.watch("10", b"<html>no</html>\n")
+
+
+@pytest.mark.parametrize(
+    ("chunk", "seconds", "is_short"),
+    [(b"", 0.99, True), (b"", 1.0, False), (line("MODIFIED", "a", 11), 0.1, False)],
+)
+def test_how_short_a_watch_may_be(chunk: bytes, seconds: float, is_short: bool) -> None:
     harness = Harness().synced("a")
-    harness.watch("10", seconds=seconds)
+    harness.watch("10", chunk, seconds=seconds)
     assert bool(harness.reflector.failure) is is_short
+
+
+def test_a_watch_goes_on_at_its_last_version() -> None:
+    harness = Harness().synced("a")
+    harness.kinds.clear()
+    harness.watch("10", line("MODIFIED", "a", 11), line("BOOKMARK", version=15))
+    assert harness.kinds == ["MODIFIED", "BOOKMARK"]
+    without = line("MODIFIED", "a").replace(b'"resourceVersion": "0", ', b"")
+    assert harness.watch("15", without) == ["+a"]
+    harness.ask(Purpose.WATCH, resourceVersion="15")
+
+
+def test_what_a_state_has_shown_that_broke_off_counts_no_more() -> None:
+    harness = Harness().synced("a", "b")
+    harness.watch("10", error(410))
+    harness.stream(line("ADDED", "a", 11), error="cut")
+    harness.ask(Purpose.LIST, limit="500")
+    assert harness.answer(page("b", version=12)) == ["+b", "-a"]
 
 
 def test_an_unreachable_server_causes_no_list() -> None:
@@ -206,6 +243,8 @@ def test_an_unreachable_server_causes_no_list() -> None:
         harness.ask(Purpose.WATCH, resourceVersion="10")
         harness.reflector.fail("connection refused")
         assert not harness.reflector.forbidden
+    harness.ask(Purpose.WATCH, resourceVersion="10")
+    harness.reflector.refuse(503, "")
     harness.ask(Purpose.WATCH, resourceVersion="10")
 
 

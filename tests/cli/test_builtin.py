@@ -14,6 +14,9 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import Header
 from tests.support.plugins.corefiles import assembled, parsed
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 ZONES = ["cluster.local.", "in-addr.arpa.", "ip6.arpa."]
@@ -96,17 +99,7 @@ def test_localhost_without_ipv6() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("eth1", '-listen needs an IP address, localhost or an interface of this machine, found "eth1"; did you mean "eth0"?'),
-        ("localhots", '-listen needs an IP address, localhost or an interface of this machine, found "localhots"; did you mean "localhost"?'),
-        ("", '-listen needs an IP address, localhost or an interface of this machine, found ""'),
-        ("127.0.0.1:5300", '-listen takes an address without a port, found "127.0.0.1:5300"; write -listen 127.0.0.1 -p 5300'),
-        ("[::1]:5300", '-listen takes an address without a port, found "[::1]:5300"; write -listen ::1 -p 5300'),
-        ("localhost:53", '-listen takes an address without a port, found "localhost:53"; write -listen localhost -p 53'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "error"), columns(TABLES, "hosts of -listen that are none"))
 def test_listen_hosts_that_are_none(text: str, error: str) -> None:
     with pytest.raises(FlagError) as raised:
         builtin.listen_hosts(text, "-listen", lambda: INTERFACES)

@@ -52,18 +52,22 @@ def test_a_cluster_is_read_and_saved(
     async def collect(transport: Any, namespace: str, progress: Any) -> ClusterDump:
         asked.append((transport.server, namespace))
         progress("services", 1)
-        return ClusterDump(json.loads(DUMP)["items"], {})
+        dump = ClusterDump([], {})
+        dump.add(*json.loads(DUMP)["items"])
+        return dump
 
     monkeypatch.setattr(cluster_dump, "collect", collect)
     assert (
         cli.main(["doctor", "lab", "-kubeconfig", "config", "-save", "saved.json", "-no-ask"]) == 1
     )
     first = capsys.readouterr()
-    assert "not checked: HS231, HS232: answers: left out by -no-ask\n" in first.out
+    assert "\n- answers: left out by -no-ask\n" in first.out
+    assert first.out.startswith("Objects\n✓ 3 objects read\n\nNames\n")
     assert first.err == ""
     assert asked == [("the API server of kubeconfig config", "lab")]
     assert cli.main(["doctor", "lab", "-from", "saved.json"]) == 1
-    assert capsys.readouterr().out == first.out.replace("of cluster", "of saved.json")
+    read = first.out.removeprefix("Objects\n✓ 3 objects read\n\n")
+    assert capsys.readouterr().out == read.replace("of cluster", "of saved.json")
 
 
 def test_a_cluster_that_cannot_be_read(

@@ -58,7 +58,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     async def collect(transport: Any, namespace: str, progress: Any) -> ClusterDump:
         context = found[-1][0].removeprefix("config").strip()
         found[-1] = (context, namespace)
-        return ClusterDump(json.loads(OTHER if context == "b" else DUMP)["items"], {})
+        dump = ClusterDump([], {})
+        dump.add(*json.loads(OTHER if context == "b" else DUMP)["items"])
+        return dump
 
     monkeypatch.setattr(ApiAccess, "__call__", remember)
     monkeypatch.setattr(cluster_dump, "collect", collect)

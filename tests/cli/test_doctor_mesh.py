@@ -6,19 +6,21 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.json import encode
 
-from hsdns.doctor.cli import add_analysis
+from hsdns.doctor.cli import DumpRead, find_analysis
 from hsdns.lint import istioctl
 from hsdns.lint.istioctl import NotRun
-from hsdns.rules.diagnosis import diagnose
-from hsdns.sources.cluster_dump import ClusterDump, unread_kinds
+from hsdns.rules.diagnosis import diagnose, subject_of
+from hsdns.rules.judging import read_dump
+from hsdns.rules.objects import Objects
 
 MESH = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"istio-injection": "enabled"}}}  # fmt: skip
 MESSAGE = {"code": "IST0103", "level": "Warning", "message": "no proxy", "origin": "Pod web.shop", "reference": ""}  # fmt: skip
 
 
-def dump(*items: dict[str, Any]) -> ClusterDump:
-    return ClusterDump([*items], {})
+def objects(*items: dict[str, Any]) -> Objects:
+    return read_dump("dump", map(encode, items), 1).objects
 
 
 def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,10 +31,10 @@ def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
         return json.dumps([MESSAGE])
 
     monkeypatch.setattr(istioctl, "analysis", analysis)
-    found = dump(MESH)
-    add_analysis(found, ("config", "lab"), "shop", runs=True)
+    read = DumpRead("dump", read_dump("dump", [encode(MESH)], 1), {})
+    read.add(*find_analysis(read.files.objects, ("config", "lab"), "shop", runs=True)[0])
     assert called == ["istioctl analyze --kubeconfig=config --context=lab --namespace shop".split()]
-    diagnosis = diagnose("dump", found.encode(), unread_kinds(found.encode()))
+    diagnosis = diagnose(subject_of(read.files, {}))
     (said,) = diagnosis.mesh
     assert (str(said), diagnosis.objects) == ("warning IST0103 Pod web.shop: no proxy", 1)
     assert said.page == "https://istio.io/latest/docs/reference/config/analysis/ist0103/"
@@ -57,15 +59,12 @@ def test_why_it_says_nothing(
         return said
 
     monkeypatch.setattr(istioctl, "analysis", analysis)
-    found = dump(MESH)
-    add_analysis(found, ("config", ""), "", runs=runs)
-    assert found == ClusterDump([MESH], {"istioctl": reason})
+    assert find_analysis(objects(MESH), ("config", ""), "", runs=runs) == ([], {"istioctl": reason})
 
 
 def test_without_a_mesh_nothing_is_said() -> None:
-    quiet = dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "istio"}})
-    before = quiet.encode()
-    add_analysis(quiet, ("config", ""), "", runs=True)
-    assert quiet.encode() == before
-    assert "istioctl" not in diagnose("dump", before, {}).reasons
-    assert diagnose("dump", dump(MESH).encode(), {}).reasons["istioctl"].startswith("it is not run with -from")  # fmt: skip
+    quiet = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "istio"}}
+    assert find_analysis(objects(quiet), ("config", ""), "", runs=True) == ([], {})
+    assert "istioctl" not in diagnose(subject_of(read_dump("dump", [encode(quiet)], 1), {})).reasons
+    reasons = diagnose(subject_of(read_dump("dump", [encode(MESH)], 1), {})).reasons
+    assert reasons["istioctl"].startswith("it is not run with -from")

@@ -12,6 +12,9 @@ from hsdns.fault_scenarios.scenario import names
 from hsdns.faults.cli import ONLY_WITH, WORDS
 from loadtest.ports import free_port
 from tests.fault_scenarios.test_scenario import FILE
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 # Its cluster is empty, so an error is the right answer.
 LIST = """\
@@ -88,25 +91,7 @@ def test_a_rule_without_a_hit_fails(own: str, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == sentence
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("matrix contrack-race", 'there is no fault scenario "contrack-race"; did you mean "conntrack-race"?'),
-        ("run contrack-race", 'there is no fault scenario "contrack-race"; did you mean "conntrack-race"?'),
-        ("run conntrack-race loop", "hsdns fault run takes one scenario; hsdns fault scenarios lists them"),
-        ("scenarios x", 'hsdns fault scenarios takes no words, found "x"'),
-        ("matrix -server localhost", '-server needs an IP address, found "localhost"'),
-        ("matrix -p 53", "-p is for -server; add -server ADDRESS, or leave -p out"),
-        ("matrix -name web.", "-name is for -server; add -server ADDRESS, or leave -name out"),
-        ("matrix -server 127.0.0.1 -name a..b", '-name: "a..b" is not a domain name: '),
-        ("matrix -own", "-own is for hsdns fault run; leave it out"),
-        ("run conntrack-race -server 127.0.0.1", "-server is for hsdns fault matrix; leave it out"),
-        ("matrix -control x.sock", "-control is for hsdns fault add, list, watch, remove, clear and run; leave it out"),
-        ("run conntrack-race -own -name web.", "-name is for a server that runs; leave it out"),
-        ("run conntrack-race -own -control x.sock", "-own has a cluster of its own, and -control names another; leave one out"),
-        ("list -name x", "-name is for hsdns fault run and matrix; leave it out"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "error"), columns(TABLES, "fault run that is refused"))
 def test_refused(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", *line.split()]) == 1
     out, err = capsys.readouterr()

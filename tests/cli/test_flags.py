@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hsdns.cli.command import Flag, FlagError, leading_words, parse_flags, read_time, usage
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 KNOWN = {
     "conf": Flag(str, "Corefile to load", "FILE"),
@@ -48,27 +53,7 @@ def test_parse(line: str, found: dict[str, object]) -> None:
     assert parse_flags(line.split(), KNOWN) == found
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        pytest.param("-cnf a", 'unknown flag -cnf; did you mean "-conf"?', id="unknown"),
-        pytest.param("-xyzzy", "unknown flag -xyzzy; hsdns -h lists the flags", id="unlike-any"),
-        pytest.param("--Quiet", 'unknown flag -Quiet; did you mean "-quiet"?', id="letter-case"),
-        pytest.param("-conf", "-conf needs FILE", id="no-value"),
-        pytest.param("-source", "-source needs NAME [ARGUMENT...]", id="no-list"),
-        pytest.param("-source -quiet", "-source needs NAME [ARGUMENT...]", id="no-list-before-a-flag"),
-        pytest.param("-p x", '-p needs a port number from 0 to 65535, found "x"', id="no-port"),
-        pytest.param("-p 65536", '-p needs a port number from 0 to 65535, found "65536"', id="large-port"),
-        pytest.param("-p -1", '-p needs a port number from 0 to 65535, found "-1"', id="negative-port"),
-        pytest.param("-dns.port=", '-dns.port needs a port number from 0 to 65535, found ""', id="empty-port"),
-        pytest.param("-quiet=maybe", '-quiet is a switch, "maybe" is neither true nor false', id="no-switch"),
-        pytest.param("-quiet true", 'unexpected word "true"; flags begin with a dash, hsdns -h lists them', id="switch-with-a-space"),
-        pytest.param("Corefile", 'unexpected word "Corefile"; flags begin with a dash, hsdns -h lists them', id="word"),
-        pytest.param("-", 'unexpected word "-"; flags begin with a dash, hsdns -h lists them', id="dash"),
-        pytest.param("--", 'unexpected word "--"; flags begin with a dash, hsdns -h lists them', id="two-dashes"),
-        pytest.param("---conf a", 'unknown flag --conf; did you mean "-conf"?', id="three-dashes"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "error"), columns(TABLES, "flags that are refused"))
 def test_error(line: str, error: str) -> None:
     with pytest.raises(FlagError) as caught:
         parse_flags(line.split(), KNOWN)

@@ -33,6 +33,9 @@ from hsdns.plugins.log import Log
 from hsdns.plugins.whoami import Whoami
 from loadtest.ports import free_port
 from tests.support.plugins.corefiles import assembled
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 if TYPE_CHECKING:
     from hsdns.cli.launch import Addresses
@@ -262,27 +265,13 @@ def test_a_closed_standard_output_at_the_greeting(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        pytest.param("whoam", 'Corefile:3:1: unknown directive "whoam"; did you mean "whoami"?\n', id="parse"),
-        pytest.param("whoami x", 'Corefile:3:8: "whoami" takes no argument, found "x"\n', id="setup"),
-        pytest.param(
-            "kubernetes cluster.local",
-            'Corefile:3:1: not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or "kubeconfig '
-            'FILE" in the kubernetes block to reach a cluster from outside; to serve a cluster from files add '
-            '"source manifests PATH" to the kubernetes block, or start with '
-            '"hsdns serve -conf COREFILE -source manifests PATH"\n',
-            id="start",
-        ),
-        pytest.param("bind 192.0.2.99\nwhoami", "cannot listen on UDP 192.0.2.99:PORT: this host has no such address; change the block's bind (or -listen)\n", id="socket"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "error"), columns(TABLES, "serve that cannot start"))
 def test_serve_that_cannot_start(body: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
-    status = launch.serve(source_of(body), ServeOptions(port, pidfile="pid", banner="a banner"))
+    source = source_of(body.replace("\\n", "\n"))
+    status = launch.serve(source, ServeOptions(port, pidfile="pid", banner="a banner"))
     assert status == 1
-    assert capsys.readouterr() == ("", error.replace("PORT", str(port)))
+    assert capsys.readouterr() == ("", error.replace("PORT", str(port)) + "\n")
     assert not Path("pid").exists()
 
 

@@ -36,11 +36,19 @@ def kubeconfig(server: str) -> str:
     })  # fmt: skip
 
 
+# An endpoint of Service web.
+BEHIND = {
+    "kind": "EndpointSlice",
+    "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
+    "addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "", "port": 80}],
+}  # fmt: skip
+
+
 @pytest.fixture
 def api(no_server: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiThread]:
     """A cluster whose DNS answers a zone of its own, and the usual kubeconfig for it."""
     with ApiThread() as running:
-        running.apply(NAMESPACE, service("web", "10.96.7.7"))
+        running.apply(NAMESPACE, service("web", "10.96.7.7"), BEHIND)
         Path("config").write_text(kubeconfig(running.api.url))
         monkeypatch.setenv("KUBECONFIG", "config")
         yield running

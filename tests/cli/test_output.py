@@ -27,6 +27,9 @@ from tests.cli.test_fault import HIT, RULE, TRIED
 from tests.cli.test_running_server import chunked, listening
 from tests.cli.test_top import PICTURE
 from tests.load.servers import server
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 # A line end before a command, and one anywhere; escapes of a terminal, C1, DEL, a right-to-left override, a separator
 # of lines, and an octet that is no UTF-8, as in a file name.
@@ -197,22 +200,7 @@ def test_any_text_is_a_line_in_any_encoding(text: str, encoding: str) -> None:
     assert json.loads(printable(json.dumps(text, ensure_ascii=False))) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("web", "web"),
-        ("a\nb\tc", "a\\nb\\tc"),
-        ("\x1b[31m\x7f\x9b", "\\u001b[31m\\u007f\\u009b"),
-        ("\u2028\u2029\u202a\u2066\udcff", "\\u2028\\u2029\\u202a\\u2066\\udcff"),
-        ("é…├─日本", "é…├─日本"),
-        ("::error::x", "\\u003a:error::x"),
-        ("  ::Set-Output name=a::x", "  \\u003a:Set-Output name=a::x"),
-        ("a ##[error]x ##vso[task]", "a \\u0023#[error]x \\u0023#vso[task]"),
-        ("::1 answers, and ::2 does not", "::1 answers, and ::2 does not"),
-        ("::ffff:192.0.2.1 answers", "::ffff:192.0.2.1 answers"),
-        ("## a heading", "## a heading"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), columns(TABLES, "printable"))
 def test_printable(text: str, shown: str) -> None:
     assert printable(text) == shown
 

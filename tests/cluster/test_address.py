@@ -59,7 +59,7 @@ STEPS = st.lists(st.tuples(st.booleans(), st.sampled_from([b"\1\2\3\4", b"\5\6\7
 def test_the_index_is_a_set_of_owners_for_each_address(
     steps: list[tuple[bool, bytes, tuple[bytes]]],
 ) -> None:
-    index: ReverseIndex[tuple[bytes]] = ReverseIndex(Replaced(), "")
+    index: ReverseIndex[tuple[bytes]] = ReverseIndex(Replaced())
     model: dict[bytes, list[tuple[bytes]]] = {}
     for adds, address, owner in steps:
         known = model.setdefault(address, [])

@@ -136,14 +136,16 @@ def replaced(*needs: Need) -> Replaced:
     return made
 
 
+SERVICES: dict[str, str] = {}
+
+
 def change(found: Replaced, *times: float, key: str = "web") -> None:
     """Changes of a key at some times; its value before each is the time of the one before."""
-    before = "none"
+    SERVICES[key] = "none"
     for time in times:
         found.clock = lambda time=time: time  # type: ignore[misc]
         found.begin()
-        found.note("services", key, before)
-        before = f"of {time:g}"
+        found.put(SERVICES, key, f"of {time:g}")
 
 
 TIMES = (1.0, 2.0, 3.0, 4.0, 5.0)
@@ -175,7 +177,7 @@ def test_what_is_kept(need: Need, kept: int, times: tuple[float, ...]) -> None:
     found = replaced(need)
     change(found, *TIMES)
     assert len(found) == kept
-    assert [found.at("services", "web", each, "newest") for each in times] == [
+    assert [found.at(SERVICES, "web", each, "newest") for each in times] == [
         VALUES[each] for each in times
     ]
 
@@ -186,11 +188,11 @@ def test_several_needs() -> None:
     other = object()
     found.keep(other, [Need(5.5)])
     change(found, 6.0, 7.0)
-    assert [found.at("services", "web", each, "newest") for each in (0.5, 5.5)] == ["none"] * 2
+    assert [found.at(SERVICES, "web", each, "newest") for each in (0.5, 5.5)] == ["none"] * 2
     assert len(found) == 2
     found.keep(found, ())
     change(found, 8.0, key="db")
-    assert (len(found), found.at("services", "web", 5.5, "newest")) == (2, "none")
+    assert (len(found), found.at(SERVICES, "web", 5.5, "newest")) == (2, "none")
     found.keep(other, ())
     assert (len(found), found.is_kept) == (0, False)
 

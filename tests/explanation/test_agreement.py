@@ -1,20 +1,28 @@
 """For any cluster and question, no two tools contradict each other: the server, explain, names, resolve, wait and audit.
 
+In clusters with planted mistakes the names that fail are those that the specification says, each with one cause.
+
 HSDNS_EXPLANATIONS sets how many clusters are drawn (20 without it), as for test_properties.py.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from random import Random
 from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from hsdns.audit.questions import audit_questions
+from hsdns.causes.failing import failing
+from hsdns.causes.intended import intended
+from hsdns.causes.view import View
 from hsdns.chain import Endpoint
 from hsdns.cli.wait import Count, _look
+from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.objects import Object
 from hsdns.explanation.client import Client, Lookups, Response, Setting, response_to
 from hsdns.explanation.lookup import explain_for_client
@@ -24,11 +32,16 @@ from hsdns.load.verify.judge import answer_of
 from hsdns.load.verify.truth import Truth
 from hsdns.resolver.model import Packet, wire_of
 from hsdns.resolver.report import LookupReport
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.rules.judging import read_files
+from hsdns.sources.manifest_file import read_manifest_file
+from hsdns.wire.iana import Rcode, RRType, type_to_text
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import address_to_text
 from tests import strategies
 from tests.explanation.test_properties import PHASES, Case, Explaining, ask, cases, labelled
+from tests.support.clients.command import run_command
+from tests.support.cluster.dumped import dump_of
+from tests.support.cluster.planted import applications, failing_names, plant, text_of
 from tests.support.coroutines.eager import turns
 from tests.support.servers.memory_server import MemoryServer
 
@@ -132,3 +145,40 @@ def test_an_audit_finds_nothing_and_names_are_resolved(
             assert found.is_answered == bool(right.records)
         if number >= len(every.known):
             assert (reply.rcode, found.outcome) == (Rcode.NXDOMAIN, "does not resolve")
+
+
+@settings(
+    deadline=None, max_examples=CLUSTERS, phases=PHASES, suppress_health_check=list(HealthCheck)
+)
+@given(seed=strategies.seeds)
+def test_a_name_fails_as_the_specification_says_and_each_tool_tells_one_cause(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    random = Random(seed)
+    apps = applications(random, random.randint(2, 3))
+    planted = [*plant(random, apps[random.randint(1, 3) :])]
+    dump = dump_of(text_of(apps))
+    wrong = set(failing_names(json.loads(dump)["items"]))
+    objects = read_files([("dump", dump)], is_whole=True).objects
+    view = View((each.kind, each.object) for each in objects.manifests)
+    causes = dict(failing(view))
+    assert set(causes) == wrong
+    assert planted or not wrong
+    case = Case({}, "", "")
+    server = case.server(simulate(read_manifest_file(dump, "dump").documents))
+    path = tmp_path_factory.mktemp("planted") / "dump.json"
+    path.write_bytes(dump)
+    names = [each.name for each in intended(view)]
+    for name in random.sample(names, min(3, len(names))):
+        qtype = RRType.SRV if name.startswith("_") else RRType.A
+        reply = ask(server, Name.from_text(f"{name}.cluster.local."), qtype)
+        question = [f"{name}.cluster.local.", type_to_text(qtype)]
+        status, said = run_command(["explain", *question, "-source", "manifests", str(path), "-o", "json"])  # fmt: skip
+        found = json.loads(said[said.index("{") :])
+        if name in causes:
+            cause = causes[name]
+            assert (status, found["todo"]) == (1, cause.todo)
+            assert found["cause"].partition(": ")[2] == cause.sentence
+        else:
+            assert reply.answer
+            assert status == 0

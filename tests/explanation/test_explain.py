@@ -42,15 +42,16 @@ forward . 127.0.0.53 [::1]:5353
     [
         (WEB, "resolves", "NOERROR: the cluster IP of Service shop/web, which is not headless: its pods are not in the answer",
          "cluster.local.:53", 7),
-        (f"x{WEB}", "does not resolve", "NXDOMAIN: there is no Service shop/xweb", "cluster.local.:53", 7),
+        (f"w{WEB}", "does not resolve", "NXDOMAIN: there is no Service shop/wweb; did you mean web.shop.svc.cluster.local?",
+         "cluster.local.:53", 7),
         ("web.shop.cluster.local.", "does not resolve",
-         "NXDOMAIN: no name of zone cluster.local. has this form; the label svc is missing", "cluster.local.:53", 7),
+         "NXDOMAIN: svc is missing; web.shop.svc.cluster.local exists", "cluster.local.:53", 7),
         ("a.test.", "could not tell", "forward would ask 192.0.2.53:53, but an explanation asks no server", ".:53", 0),
         ("a.loop.test.", "could not tell",
          "forward asks 127.0.0.53:53 or [::1]:5353, a loopback address: in a Pod that is the Pod itself, so the query comes "
          "back to this server; name the upstreams, or give the kubelet a `resolvConf` that does", "loop.test.:53", 0),
-        ("web.shop.svc.lab.test.", "could not tell", "the cluster domain is cluster.local, not lab.test: web.shop.svc.cluster.local "
-         "exists; forward would ask 192.0.2.53:53, but an explanation asks no server", ".:53", 0),
+        ("web.shop.svc.lab.test.", "could not tell", "the cluster domain is cluster.local, not lab.test; web.shop.svc.cluster.local "
+         "exists; this name goes to 192.0.2.53:53", ".:53", 0),
     ],
 )  # fmt: skip
 def test_first_line(question: str, outcome: str, cause: str, block: str, keep: int) -> None:

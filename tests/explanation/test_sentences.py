@@ -1,4 +1,4 @@
-"""The sentences of an explanation, whole, over a table of questions; and the words that a misspelt one may mean."""
+"""The sentences of an explanation, whole, over a table of questions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from hsdns.cluster.objects import Selector
 from hsdns.explanation.candidates import PIECE, Candidates, selected
-from hsdns.explanation.nearest import COMPARED, FEW, FIRST, MOST_COMPARED, close_words
 from hsdns.explanation.text import lines
 from tests.support.cluster.explained import explain_row, explained, said_of
 from tests.support.cluster.objects import endpoint_slice, namespace, service
@@ -37,21 +36,6 @@ def test_labels_that_a_selector_wants() -> None:
     assert selected(None) == {}
 
 
-@pytest.mark.parametrize("word", ["wbe", "we", "wxb", "webb", "ewb", "xweb"])
-def test_one_letter_away_among_many(word: str) -> None:
-    many = dict.fromkeys([*map(str, range(FIRST)), "web"])
-    assert list(filter(None, close_words(word, many, 3))) == ["web"]
-
-
-def test_few_of_many_words_that_begin_alike() -> None:
-    many = [f"p{number:02}-{'x' * 30}" for number in range(2 * FEW)]
-    assert list(filter(None, close_words("payments-api", [*many, "payment-apis"], 1))) == [
-        "payment-apis"
-    ]
-    near = ["payments-api1", "payments-api22", "payments-api333"]
-    assert list(filter(None, close_words("payments-api", near, 2))) == near[:2]
-
-
 def test_a_service_import_in_the_tree() -> None:
     found = explain_row(
         "db.shop.svc.clusterset.local.\nnamespace shop\nimport shop/db Headless\nmulticluster\n"
@@ -61,8 +45,6 @@ def test_a_service_import_in_the_tree() -> None:
 
 
 def test_others_run_meanwhile() -> None:
-    many = dict.fromkeys(f"svc-{number:05}" for number in range(3 * MOST_COMPARED))
-    assert list(close_words("s-other", many, 3)).count(None) >= MOST_COMPARED // COMPARED
     db, part = service("shop/db"), endpoint_slice("shop/db-1", "db", *["10.0.0.1"] * 10 * PIECE)
     question = explained("db-9.db.shop.svc.cluster.local.", namespace("shop"), db, part)
     replay, scene, kept, qname, _ = question

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from hsdns.explanation.report import ChangeReport
-from hsdns.explanation.text import MOST_ENDPOINTS, WIDTH, lines
+from hsdns.explanation.text import MOST_ENDPOINTS, lines
 from tests.support.cluster.explained import explain
 from tests.support.cluster.objects import endpoint_slice, namespace, service
 
@@ -36,8 +36,10 @@ def test_a_tree() -> None:
 
 def test_it_fits_a_screen() -> None:
     part = endpoint_slice("shop/db-1", "db", *MANY, "10.0.1.1 ready=false")
-    found = list(lines(explain(DB, namespace("shop"), service("shop/db"), part)))
-    assert max(map(len, found)) <= WIDTH
+    tree = explain(DB, namespace("shop"), service("shop/db"), part)
+    found = list(lines(tree, 60))
+    assert max(map(len, found)) <= 60
+    assert max(map(len, lines(tree))) > 60, "a pipe has no width"
     assert sum("  answered" in line for line in found) == MOST_ENDPOINTS - 1
     assert any("… and 14 more, 14 of them answered" in line for line in found)
     assert any("left out: not ready" in line for line in found)
@@ -57,7 +59,7 @@ def test_the_history() -> None:
         ["10.0.0.2 db-0"], ["10.0.0.1 db-0"], "2025-12-31T23:59:59Z", 1000.0,
     )  # fmt: skip
     told = structs.replace(found, history=[change])
-    assert list(lines(told, with_history=True))[-5:] == [
+    assert list(lines(told, 80, with_history=True))[-5:] == [
         "└─ last changes, the newest first",
         "   └─ 2026-01-01T00:00:00.000Z EndpointSlice shop/db-1 changed, version 7,",
         "      │ 1000 ms after it was written",

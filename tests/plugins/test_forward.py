@@ -98,7 +98,7 @@ class Forwarder:
             Forward, self._text.format(*(f"127.0.0.1:{server.port}" for server in servers))
         )
         for route in forward.routes:
-            route.settings = route.settings._replace(read_timeout=self._read_timeout)
+            route.options["read_timeout"] = self._read_timeout
         runtime = ProbedRuntime()
         try:
             await forward.start(runtime)

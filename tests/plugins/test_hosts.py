@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.plugins.hosts import Hosts, HostsTable, reverse_to_packed
+from hsdns.cluster.address import address_of
+from hsdns.plugins.hosts import Hosts, HostsTable
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import ROOT, Name
@@ -26,8 +27,8 @@ def test_what_a_line_says(line: str, entries: str) -> None:
 
 
 @pytest.mark.parametrize(("qname", "address"), columns(TABLES, "reverse names"))
-def test_reverse_to_packed(qname: str, address: str) -> None:
-    packed = reverse_to_packed(Name.from_text(qname))
+def test_reverse_names(qname: str, address: str) -> None:
+    packed = address_of(Name.from_text(qname))
     assert (str(ip_address(packed)) if packed else "None") == address
 
 

@@ -35,6 +35,9 @@ from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 HOST = os.uname().nodename
 
@@ -69,17 +72,7 @@ def test_networks_of_acl_are_those_of_the_standard_library(
     assert policy.matches(1, found[-1])
 
 
-@pytest.mark.parametrize(
-    ("prefix", "expected"),
-    [  # RFC 6052 section 2.4
-        ("2001:db8::/32", "2001:db8:c000:221::"),
-        ("2001:db8:100::/40", "2001:db8:1c0:2:21::"),
-        ("2001:db8:122::/48", "2001:db8:122:c000:2:2100::"),
-        ("2001:db8:122:300::/56", "2001:db8:122:3c0:0:221::"),
-        ("2001:db8:122:344::/64", "2001:db8:122:344:c0:2:2100:0"),
-        ("2001:db8:122:344::/96", "2001:db8:122:344::c000:221"),
-    ],
-)
+@pytest.mark.parametrize(("prefix", "expected"), columns(TABLES, "dns64"))
 def test_dns64_embeds_an_address(prefix: str, expected: str) -> None:
     assert str(IPv6Address(embed(IPv6Network(prefix), bytes((192, 0, 2, 33))))) == expected
 
@@ -167,35 +160,10 @@ INTERFACES = {
 NEITHER = "is neither an IP address nor an interface of this machine"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("bind 127.0.0.1", "127.0.0.1"),
-        ("bind 169.254.20.10 10.96.0.10", "169.254.20.10 10.96.0.10"),
-        ("bind lo", "127.0.0.1 ::1"),
-        ("bind eth0", "10.0.0.5 2001:db8::5 fe80::5%eth0"),
-        ("bind 10.9.9.9 lo", "10.9.9.9 127.0.0.1 ::1"),
-        ("bind lo\nbind dummy0", "127.0.0.1 ::1 169.254.20.10"),
-        (
-            "bind lo 127.0.0.1",
-            'Corefile:2:9: "bind" has the address 127.0.0.1 twice, and CoreDNS does not start then; remove one',
-        ),
-        ("bind lo {\n except 127.0.0.1\n}", "::1"),
-        ("bind lo {\n except 0:0::1\n}", "127.0.0.1"),
-        ("bind lo eth0 {\n except lo fe80::5%eth0\n}", "10.0.0.5 2001:db8::5"),
-        ("bind lo {\n except ::1\n}\nbind ::1", "127.0.0.1 ::1"),
-        ("bind lo {\n except ::1\n except 127.0.0.1\n}", "::1"),
-        ("bind eht0", f'Corefile:2:6: "eht0" {NEITHER}; did you mean "eth0"?'),
-        ("bind lo {\n except 10.0.0.300\n}", f'Corefile:3:9: "10.0.0.300" {NEITHER}'),
-        (
-            "bind ::1 {\n except lo\n}",
-            'Corefile:2:6: "bind" leaves no address to listen on; name another one or shorten "except"',
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), columns(TABLES, "bind"))
 def test_addresses_of_bind(text: str, expected: str) -> None:
     try:
-        found = " ".join(set_up(Bind, text).addresses(INTERFACES))
+        found = " ".join(set_up(Bind, text.replace("\\n", "\n")).addresses(INTERFACES))
     except CorefileError as error:
         found = str(error)
     assert found == expected

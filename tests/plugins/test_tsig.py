@@ -18,6 +18,9 @@ from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up, setup_error
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 SECRET = "X28hl0BOfAL5G0jsmJWSacrwn7YRm2f6U5brnzwWEus="
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
@@ -99,16 +102,7 @@ def test_a_file_of_secrets(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
         assert found.rcode == Rcode.NOERROR
 
 
-@pytest.mark.parametrize(
-    ("content", "near"),
-    [
-        pytest.param("secret x;", "", id="no-key"),
-        pytest.param("key a { }", "a", id="no-secret"),
-        pytest.param("key a { secret", "a", id="cut"),
-        pytest.param('key a { secret "AAAA"; what; };', "a", id="unknown-word"),
-        pytest.param("key a secret", "a", id="no-brace"),
-    ],
-)
+@pytest.mark.parametrize(("content", "near"), columns(TABLES, "files of secrets"))
 def test_syntax_error_in_a_file_of_secrets(content: str, near: str, tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(content)

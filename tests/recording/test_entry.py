@@ -11,7 +11,15 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from hsdns.cluster.objects import CHANGE_TIME, Namespace, Object, ObjectMeta, Pod, PodStatus
+from hsdns.cluster.objects import (
+    CHANGE_TIME,
+    Namespace,
+    Object,
+    ObjectMeta,
+    Pod,
+    PodStatus,
+    read_object,
+)
 from hsdns.recording.entry import (
     End,
     Entry,
@@ -23,7 +31,6 @@ from hsdns.recording.entry import (
     Share,
     State,
     read_line,
-    read_object,
     reduced,
     to_line,
     to_raw,

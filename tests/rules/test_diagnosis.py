@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.rules.diagnosis import OF_FILES, diagnose
+from hsdns.rules.diagnosis import OF_FILES, Diagnosis, diagnose, subject_of
 from hsdns.rules.judging import read_files
 from hsdns.rules.mesh import has_mesh, read_analysis
 from hsdns.rules.objects import CHECKS, NEEDS
@@ -35,8 +35,14 @@ DUMP = b"""
 """
 
 
+def diagnosed(
+    dump: bytes, reasons: dict[str, str], target: str, *, preview: bool = False
+) -> Diagnosis:
+    return diagnose(subject_of(read_files([("dump", dump)]), reasons, target), preview=preview)
+
+
 def found(target: str = "", **reasons: str) -> list[tuple[str, str]]:
-    diagnosis = diagnose("dump", DUMP, reasons, target)
+    diagnosis = diagnosed(DUMP, reasons, target)
     return sorted((each.rule.code, each.remark.place) for each in diagnosis.findings)
 
 
@@ -74,7 +80,7 @@ POLICIES = b"""
     ("target", "policies"), [("a", ["other", "web"]), ("a/web", ["web"]), ("a/other", ["other"])]
 )
 def test_a_part_has_the_policies_that_choose_its_pods(target: str, policies: list[str]) -> None:
-    findings = diagnose("dump", POLICIES, {}, target).findings
+    findings = diagnosed(POLICIES, {}, target).findings
     assert sorted(each.remark.place for each in findings) == [
         f"NetworkPolicy a/{name}" for name in policies
     ]
@@ -107,7 +113,7 @@ def test_the_domain_of_istiod_concerns_each_namespace(target: str) -> None:
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: istiod, namespace: istio-system},
  spec: {template: {spec: {containers: [{name: x, args: ["", --domain, b.local]}]}}}}
 """
-    diagnosis = diagnose("dump", DUMP + mesh, {}, target, preview=True)
+    diagnosis = diagnosed(DUMP + mesh, {}, target, preview=True)
     (message,) = [each.message for each in diagnosis.findings if each.rule.code == "HS222"]
     assert "containers[0].args[2]: istiod tells its proxies that the cluster is b.local" in message
 

@@ -10,7 +10,7 @@ import pytest
 
 from hsdns.rules.judging import WITHOUT_EFFECT, WITHOUT_REASON, judge, read_files
 from hsdns.rules.objects import CHECKS
-from hsdns.rules.rule import CODE, RETIRED, Example, Rule, rules, sections
+from hsdns.rules.rule import CODE, RETIRED, Edit, Example, Rule, rules, sections
 from hsdns.rules.silence import repaired
 
 NAMES = {"yaml": "example.yaml", "corefile": "Corefile"}
@@ -79,6 +79,12 @@ def test_every_rule_has_a_check_and_every_check_a_rule() -> None:
     assert all(CODE.fullmatch(each) for each in rules())
 
 
+def edits_of(case: Case) -> list[Edit]:
+    read = read_files([(NAMES[case.example.language], case.example.content.encode())])
+    found = judge(read.objects, read.silences, preview=case.rule.is_preview).findings
+    return [each.remark.edit for each in found if each.remark.edit is not None]
+
+
 FIXES = [
     (case, following)
     for case, following in pairwise(CASES)
@@ -86,28 +92,18 @@ FIXES = [
     and case.rule.is_repaired
     and case.example.findings
     and not following.example.findings
+    and edits_of(case)
 ]
 
 
 @pytest.mark.parametrize(("case", "following"), FIXES, ids=str)
 def test_fix_makes_its_rule_quiet_and_trips_no_other(case: Case, following: Case) -> None:
-    name = NAMES[case.example.language]
-    read = read_files([(name, case.example.content.encode())])
-    edits = [
-        each.remark.edit
-        for each in judge(read.objects, read.silences, preview=case.rule.is_preview).findings
-        if each.remark.edit
-    ]
-    text = repaired(case.example.content, edits)
+    text = repaired(case.example.content, edits_of(case))
     assert text == following.example.content
     assert found_in(case._replace(example=case.example._replace(content=text))) == ""
 
 
 def test_rules_that_repair_say_so() -> None:
-    repairing = set()
-    for case in CASES:
-        read = read_files([(NAMES[case.example.language], case.example.content.encode())])
-        findings = judge(read.objects, read.silences, preview=case.rule.is_preview).findings
-        repairing |= {each.rule.code for each in findings if each.remark.edit is not None}
+    repairing = {case.rule.code for case in CASES if edits_of(case)}
     assert {rule.code for rule in RULES if rule.is_repaired} == repairing
     assert {case.rule.code for case, _ in FIXES} == repairing

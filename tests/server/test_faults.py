@@ -24,6 +24,9 @@ from tests.support.coroutines.event_loops import DEADLINE, until
 from tests.support.servers.cluster_server import BlockingClient, ClusterServer
 from tests.support.servers.memory_server import KUBERNETES, ask, cluster_objects
 from tests.support.servers.udp_listeners import each_kind
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 BLOCKS = f"""cluster.local:PORT {{
     bind 127.0.0.1
@@ -205,17 +208,7 @@ def test_lifetime() -> None:
     assert (timed.placed, timed.timers) == ("", [])
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("drop name x.c.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
-        ("drop name below reload.org", "the rule can never match: no server block has a zone for its names; the zones are a.org., b.org."),
-        ("drop listener dns://:55", '"dns://:55" is not a listener of this server; did you mean "dns://:54"?'),
-        ("drop after 20m", 'the rule can never match: it ends before it is due; give it a longer time with "for"'),
-        ("freeze", "the rule can never match: there is no kubernetes block, whose state it could be about"),
-        ("drop pod shop/web-0", 'no kubernetes block knows pods; write "pods verified" in it, or "client ADDRESS" in the rule'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "sentence"), columns(TABLES, "rules that are refused"))
 def test_refused(text: str, sentence: str) -> None:
     timed = Timed(TWO)
     with pytest.raises(RuleError) as caught:

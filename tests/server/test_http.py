@@ -19,8 +19,7 @@ from hsdns.server.http import pages as http
 from hsdns.server.http.pages import HEADERS, HttpError, HttpListeners, HttpPages, fault_of
 from hsdns.server.transport.admission import Places
 from tests.support.coroutines import event_loops
-from tests.support.coroutines.event_loops import busy, until
-from tests.support.servers.stream_serving import backlog
+from tests.support.coroutines.event_loops import until
 from tests.support.tables import columns
 
 pytestmark = pytest.mark.sockets
@@ -136,29 +135,6 @@ async def test_only_a_slow_page_is_made_in_a_thread() -> None:
         assert (await ask(listeners.bound[LOCAL], path)).status == 200
     await listeners.close()
     assert threads == {"/health": True, "prepared": True, "/metrics": False}
-
-
-def test_connections_are_accepted_some_in_a_turn() -> None:
-    """Where a turn takes long, silent connections would fill the queue before that of a probe otherwise."""
-
-    async def case() -> None:
-        places = Places(64)
-        listeners = HttpListeners(places)
-        await listeners.open(pages(health=page("OK")))
-        (door, *_) = listeners._open[LOCAL].accepting
-        waiting = backlog(door.sockets[0])
-        made = [socket.create_connection(listeners.bound[LOCAL]) for _ in range(40)]
-        turns = 0
-        while len(places) < 40:
-            turns += 1
-            await asyncio.sleep(0)
-        for each in made:
-            each.close()
-        await listeners.close()
-        assert turns <= 20
-        assert waiting == 128
-
-    event_loops.run(case(), "uvloop")
 
 
 def test_where_one_address_fails_nothing_changes() -> None:
@@ -454,31 +430,6 @@ async def test_pages_of_other_sites_get_no_answer(headers: str, status: int) -> 
     assert found.headers.items() >= HEADERS.items()
     assert not {name for name in found.headers if name.startswith("Access-Control")}
     assert found.headers.get("X-Own") == ("yes" if status == 200 else None)
-    await listeners.close()
-
-
-@pytest.mark.parametrize("loop", event_loops.LOOPS)
-@pytest.mark.parametrize("before", [b"", b"GET /hea"], ids=["silent", "half-a-request"])
-async def test_request_that_has_arrived_when_the_time_is_over(loop: str, before: bytes) -> None:
-    """A loop that was busy finds the time-out and the request at once."""
-    places = Places(4)
-    listeners = await opened({"/health": HttpPage(lambda path: (200, "text/plain", b"OK"))}, places)
-    request = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    with socket.create_connection(listeners.bound[LOCAL], 5) as client:
-        client.sendall(before)
-        await until(
-            lambda: sum(places._sums.values()) == len(before) and len(places) == 1, "it is seen"
-        )
-
-        def meanwhile() -> None:
-            client.sendall(request[len(before) :])
-            (connection,) = listeners._open[LOCAL].clients
-            connection._forget_limit()
-            connection._limit_time(0.0)
-
-        await busy(meanwhile)
-        await until(lambda: not len(places), "the connection ends")
-        assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK\r\n")
     await listeners.close()
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from hsdns.assemble import ListenAddress
 from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
@@ -112,27 +111,6 @@ async def test_times(rules: list[str], done: str) -> None:
     assert sum(rule.hits for rule in process.rules.all) == done.count("killed")
 
 
-@pytest.mark.parametrize("ends", ["removed", "expired", "closed"])
-async def test_the_end_of_a_rule_brings_it_back(ends: str) -> None:
-    process = Scripted()
-    process.add("die 1h for 5m named gone")
-    process.add("restart after 10m for 20m")
-    await process.until(60.0)
-    assert (process.restarts.is_restarting, process.done) == (True, ["killed at 0"])
-    if ends == "removed":
-        process.remove("gone")
-    elif ends == "expired":
-        process.now = 300.0
-        process.rules.expire(300.0)
-        process.restarts.look()
-    else:
-        process.restarts.close()
-    await process.turns()
-    assert process.done[1] == f"back at {process.now:g}"
-    await process.until(3600.0)
-    assert len(process.done) == (2 if ends == "closed" else 4)
-
-
 async def test_a_process_that_ends_does_not_restart() -> None:
     process = Scripted()
     process.serves = False
@@ -196,18 +174,6 @@ async def test_a_corefile_that_is_broken_meanwhile(
         whole.replace(reloadable.path)
         await until(lambda: reloadable.server.is_serving, "back")
         assert (await reloadable.ask()).startswith("1 NOERROR")
-
-
-@pytest.mark.sockets
-async def test_ports_that_the_kernel_has_chosen_stay(tmp_path: Path) -> None:
-    text = ".:0 {\nbind 127.0.0.1\nwhoami\n}\n"
-    async with running(ReloadableServer(tmp_path, text, faults=True)) as reloadable:
-        before = reloadable.server.addresses
-        await killed(reloadable, "restart")
-        await until(lambda: reloadable.server.is_serving, "back")
-        assert reloadable.server.addresses == before
-        (listen,) = before
-        assert (type(listen), listen.port) == (ListenAddress, 0)
 
 
 @pytest.mark.sockets

@@ -179,26 +179,6 @@ async def test_answer_leaves_from_the_address_that_was_asked(
 
 
 @each_transport
-async def test_replies_overtake_each_other(kind: str, loop: str) -> None:
-    """A query that waits holds up nobody; only HTTP/1.1 has an order."""
-    opens = asyncio.Event()
-
-    async def hold_first(request: Request) -> Reply:
-        if request.query.id == 1:
-            await opens.wait()
-        return Reply(rcode=3)
-
-    async with opened(kind, hold_first) as door:
-        door.send(1, 2, 3)
-        overtake = [] if kind == "http/1.1" else sorted(await door.numbers(2))
-        await until(lambda: door.server.pending == 1, "a query in work")
-        opens.set()
-        rest = await door.numbers(3 - len(overtake))
-        assert overtake + rest == ([1, 2, 3] if kind == "http/1.1" else [2, 3, 1])
-        await until(lambda: door.server.pending == 0, "no query in work")
-
-
-@each_transport
 async def test_many_at_once_are_answered(kind: str, loop: str) -> None:
     """More than a batch of datagrams, a record of TLS, or the requests of a turn; none has the place of another."""
     async with opened(kind) as door:
@@ -293,24 +273,6 @@ async def test_end_of_a_listener(kind: str, loop: str) -> None:
             assert await door.client.has_ended()
         door.client.writer.close()
         await until(lambda: not door.server.connections, "it closed")
-
-
-@each_stream
-@pytest.mark.parametrize("asks", [False, True])
-async def test_silent_client(kind: str, loop: str, asks: bool) -> None:
-    """Its time is that of a read before the first query, and between queries that of idleness."""
-    async with opened(kind) as door:
-        assert door.serving is not None
-        connection = await door.serving.connection()
-        if asks:
-            door.send(1)
-            await door.receive()
-        limit = DEFAULT_LIMITS.idle if asks else DEFAULT_LIMITS.read
-        connection.expire(door.serving.now + limit)
-        assert door.server.connections
-        connection.expire(door.serving.now + limit + 0.1)
-        assert await door.client.has_ended()
-        await until(lambda: not door.server.connections, "no connection")
 
 
 @pytest.mark.parametrize(("kind", "loop"), STREAMS[:6])

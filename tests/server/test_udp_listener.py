@@ -80,45 +80,6 @@ def misses(host: str, count: int) -> list[tuple[bytes, bytes, bytes]]:
 
 
 @each_kind
-async def test_a_turn_ends_when_its_time_is_up(kind: str) -> None:
-    """However long queries take, TCP, timers and health checks get their turns between them."""
-    now = 0.0
-    asked = 0
-
-    async def take_long(request: Request) -> Reply:
-        nonlocal now, asked
-        asked += 1
-        now += 0.4 * TURN
-        return Reply(dropped=True)
-
-    found = []
-    async with serving(take_long, clock=lambda: now, kind=kind) as server:
-        server._waiting[1].offer(0, misses("192.0.2.1", 7))
-        for _ in range(4):
-            server._take()
-            found.append(asked)
-    assert found == [3, 6, 7, 7]
-
-
-@each_kind
-async def test_who_asks_little_does_not_wait_for_who_asks_much(kind: str) -> None:
-    seen: list[str] = []
-
-    async def note(request: Request) -> Reply:
-        seen.append(request.client.address)
-        return Reply(dropped=True)
-
-    async with serving(note, kind=kind) as server:
-        server._waiting[1].offer(0, misses("192.0.2.1", 20_000))
-        server._waiting[1].offer(0, misses("192.0.2.2", 5))
-        server._take()
-        dropped = int(server.statistics()[0])
-    assert seen[:10] == ["192.0.2.1", "192.0.2.2"] * 5
-    assert set(seen[10:]) == {"192.0.2.1"}
-    assert dropped == 20_005 - 16_384
-
-
-@each_kind
 async def test_names_of_services_have_half_of_each_turn(kind: str) -> None:
     """A flood of other names delays a Service's by half a turn, and names of Services cannot stop the others."""
     seen: list[str] = []
@@ -241,24 +202,6 @@ async def test_what_waits_is_bounded_and_shared(kind: str) -> None:
 
 
 @each_kind
-@pytest.mark.parametrize("has_delivered", [True, False])
-async def test_fault_beside_the_handlers_is_counted_once(
-    kind: str, has_delivered: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with serving(kind=kind) as server:
-
-        def fail(answer: Any, deliver: Callable[[None], None], spawn: object) -> None:
-            answer.close()
-            if has_delivered:
-                deliver(None)
-            raise RuntimeError("broken")
-
-        monkeypatch.setattr("hsdns.eager.start", fail)
-        server._answer((0, b"", b"?", b""))
-        assert server.pending == 0
-
-
-@each_kind
 async def test_reply_that_no_datagram_holds_is_cut(kind: str) -> None:
     async def huge(request: Request) -> Reply:
         if request.query.id != 1:
@@ -311,38 +254,6 @@ async def test_fault_outside_of_the_chain_costs_one_query(
     await tasks.cancel()
     assert found == set(range(count)) - {bad}
     assert "a fault of the spine" in caplog.text
-
-
-@each_kind
-async def test_answer_after_the_end_is_sent_by_nobody(kind: str) -> None:
-    """The number of the closed socket may be another one's by then."""
-    go_on = asyncio.Event()
-
-    async def wait(request: Request) -> Reply:
-        await go_on.wait()
-        return Reply()
-
-    tasks = Tasks()
-    sock = open_udp(ListenAddress("127.0.0.1", 0))
-    server = listen_udp(kind, [sock], processor(wait), tasks.spawn, lambda: 0.0)
-    server.start()
-    with UdpClient() as client:
-        client.sock.sendto(query().to_wire(), sock.getsockname())
-        await until(lambda: server.pending == 1, "a query in work")
-        number = sock.fileno()
-        server.close()
-        others = [open_udp(ListenAddress("127.0.0.1", 0)) for _ in range(4)]
-        try:
-            assert number in {other.fileno() for other in others}
-            go_on.set()
-            await until(lambda: server.pending == 0, "no query in work")
-            with pytest.raises(BlockingIOError):
-                client.sock.recvfrom(512)
-            assert server.statistics() == (0, {})
-        finally:
-            for other in others:
-                other.close()
-    await tasks.cancel()
 
 
 @each_kind

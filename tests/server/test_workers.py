@@ -17,19 +17,14 @@ from hsdns.server.runtime import Tasks
 from hsdns.server.transport.sockets import open_all
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import UdpClient
-from tests.support.cluster.objects import service
 from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.function_processor import asked_address, processor
-from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask, cluster_objects
-from tests.support.servers.udp_listeners import NEEDS_NATIVE, twin_of
+from tests.support.servers.udp_listeners import NEEDS_NATIVE
 
 if TYPE_CHECKING:
     from hsdns.server.transport.udp import UdpWorkers
 
 pytestmark = [pytest.mark.sockets, NEEDS_NATIVE]
-
-WEB = "web.default.svc.cluster.local."
-COREFILE = f".:53 {{\nprometheus\n{KUBERNETES}\n}}\n"
 
 
 @pytest.fixture
@@ -38,12 +33,6 @@ def workers() -> ModuleType:
     from hsdns.server.transport import udp as found  # noqa: PLC0415 - it needs the compiled module
 
     return found
-
-
-def make_memory_server() -> MemoryServer:
-    return MemoryServer(
-        COREFILE, twin_of("workers"), cluster_objects(service("default/web", "10.96.0.1"))
-    )
 
 
 def thread_names() -> list[str]:
@@ -78,21 +67,6 @@ def address_of(server: UdpWorkers) -> tuple[str, int]:
 
 def received(server: UdpWorkers) -> list[int]:
     return [worker.statistics().received for worker in server._workers]
-
-
-async def test_threads_answer_while_the_loop_is_busy(workers: ModuleType) -> None:
-    memory_server = make_memory_server()
-
-    with (
-        serving(workers, memory_server.runtime.processors[memory_server.server]) as server,
-        UdpClient() as client,
-    ):
-        await client.ask(ask(WEB), address_of(server))
-        client.sock.setblocking(True)
-        client.sock.settimeout(DEADLINE)
-        for number in range(100):  # not one turn of the loop in here
-            client.sock.sendto(ask(WEB, query_id=number), address_of(server))
-            assert client.sock.recv(512)[1] == number
 
 
 async def test_queue_that_is_full_drops_and_counts(

@@ -41,6 +41,7 @@ MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
 MIRRORING = "endpointslicemirroring-controller.k8s.io"
 MADE_BY = {"endpointslice-controller.k8s.io", MIRRORING}
+NO_ADDRESSES = "addressType FQDN has no defined meaning, and kube-proxy skips the slice"
 _SKIP_LABEL = "endpointslice.kubernetes.io/skip-mirror"
 _LEADER = "control-plane.alpha.kubernetes.io/leader"  # of Endpoints that are a lock
 _Ports = tuple[tuple[str, str, int], ...]  # name, protocol, number

@@ -157,6 +157,11 @@ def run_pod(
     return RunningPod(manifest, addresses, ready, zone)
 
 
+def has_ended(found: object) -> bool:
+    """Whether an object is a pod that runs no more."""
+    return isinstance(found, PodManifest) and found.status.phase in TERMINAL
+
+
 def status_addresses(status: PodState) -> tuple[str, ...]:
     """The addresses in a status, the primary one first."""
     return tuple(each.ip for each in status.pod_ips or () if each.ip)

@@ -235,20 +235,13 @@ class Cache(Plugin):
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = PROPERTIES
 
     def __init__(
-        self,
-        zones: tuple[Name, ...],
-        success: Half,
-        denial: Half,
-        *,
-        prefetch: Prefetch = Prefetch(),  # noqa: B008 - immutable
-        stale: Stale = Stale(),  # noqa: B008 - immutable
-        prefers_positive: bool = False,
-        keeps_ttl: bool = False,
+        self, zones: tuple[Name, ...], halves: list[Half], options: dict[str, Any]
     ) -> None:
-        self.zones, self.success, self.denial = zones, success, denial
-        self.prefetch, self.stale = prefetch, stale
-        self.prefers_positive = prefers_positive and stale.up_to > 0
-        self.keeps_ttl = keeps_ttl
+        self.zones, (self.success, self.denial) = zones, halves
+        self.prefetch: Prefetch = options["prefetch"]
+        self.stale: Stale = options["serve_stale"] or Stale()
+        self.prefers_positive = bool(options["serve_stale_policy"]) and self.stale.up_to > 0
+        self.keeps_ttl: bool = options["keepttl"]
         self._all_zones = ROOT in zones
         self._lent = LentEntries()
         self._counts: Counts
@@ -284,14 +277,7 @@ class Cache(Plugin):
                     disabled.get(name, ()),
                 )
             )
-        return cls(
-            zones_from_args(args) or block.zones,
-            *halves,
-            prefetch=options["prefetch"],
-            stale=options["serve_stale"] or Stale(),
-            prefers_positive=bool(options["serve_stale_policy"]),
-            keeps_ttl=options["keepttl"],
-        )
+        return cls(zones_from_args(args) or block.zones, halves, options)
 
     async def start(self, runtime: Runtime) -> None:
         """Create empty stores and the metrics."""

@@ -4,6 +4,7 @@ readable.py         values that the API server refuses, kinds and fields that it
 services.py         Services: the pods that they select, external names, names that the search list matches first
 pods.py             names of pods, dnsPolicy and dnsConfig, queries caused by the search list
 endpoints.py        EndpointSlices and Endpoints: their ports, number and readiness
+names.py            names of Services that other objects use
 network_policy.py   policies that keep pods from DNS
 dns.py              the cluster's own DNS: its pods, memory, role, domain and answers
 corefile.py         Corefiles: cache, forward, the order of plugins, rewrite and template, probes
@@ -17,10 +18,13 @@ from hsdns.rules.checks import (
     corefile_hints,
     dns,
     endpoints,
+    names,
     network_policy,
     pods,
     readable,
     services,
 )
 
-MODULES: Final = (readable, services, pods, endpoints, network_policy, dns, corefile, corefile_hints)  # fmt: skip
+MODULES: Final = (
+    readable, services, pods, endpoints, names, network_policy, dns, corefile, corefile_hints,
+)  # fmt: skip

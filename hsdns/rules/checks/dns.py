@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -305,8 +305,15 @@ def wrong(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
         )
 
 
-def asked(objects: Objects) -> list[str]:
-    """A sentence about each server that was queried."""
+class Asked(NamedTuple):
+    """A sentence about a server that was queried; `is_right` if all of its answers are."""
+
+    sentence: str
+    is_right: bool
+
+
+def asked(objects: Objects) -> list[Asked]:
+    """The servers that were queried."""
     found = []
     for manifest in objects.written(DNS_SERVER):
         content = manifest.content
@@ -318,7 +325,8 @@ def asked(objects: Objects) -> list[str]:
         silence = str(content.get("silence") or "")
         between = "asked" if content.get("role") == _VIEW else "at"
         where = f"{content.get('about')} {between} {content.get('address')}"
-        found.append(f"{where}: {'; '.join(filter(None, [said, silence]))}")
+        sentence = f"{where}: {'; '.join(filter(None, [said, silence]))}"
+        found.append(Asked(sentence, right == len(listed) and not silence))
     return found
 
 

@@ -6,9 +6,11 @@ Path: judging.py -> here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from hsdns.causes.alias import DOMAIN
+from hsdns.causes.labels import is_misspelt
 from hsdns.cluster.controllers.kinds import (
     ContainerPort,
     Endpoints,
@@ -28,7 +30,6 @@ from hsdns.cluster.objects import (
 )
 from hsdns.corefile.tree import did_you_mean
 from hsdns.resolver.musl import MOST_ADDRESSES
-from hsdns.rules.checks.services import DOMAIN
 from hsdns.rules.objects import (
     Manifest,
     Objects,
@@ -36,7 +37,9 @@ from hsdns.rules.objects import (
     check,
     is_headless,
     is_near,
+    mapping_at,
     mappings_at,
+    ports_of,
     value_at,
 )
 from hsdns.rules.rule import Remark
@@ -123,7 +126,7 @@ def orphaned(objects: Objects, manifest: Manifest, found: EndpointSlice) -> Iter
 
 
 @check("HS152", needs="services|endpointslices", each="services")
-def without_ports(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
+def withoutports_of(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
     """Slices without ports of Services with ports."""
     if not spec.spec.ports or spec.spec.selector:
         return
@@ -183,25 +186,68 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
     if not pods or any(not each.spec.containers for each in pods):
         return  # a template without containers is incomplete
     ports = service.spec.ports or []
-    is_reached = any(_is_there(each, pods) for each in ports)
+    missing = [each for each in ports if not _is_there(each, pods)]
+    targets = {target for each in ports for target in (each.target_port, each.port)}
     for at, port in enumerate(ports):
         name = port.target_port
         if not isinstance(name, str) or _is_there(port, pods):
             continue
-        known = {each.name for one in pods for each in _ports(one) if each.name}
-        other = next((each for one in pods for each in _ports(one) if each.name == name), None)
+        every = [each for one in pods for each in ports_of(one)]
+        known = {each.name: each for each in every if each.name}
+        free = {key: one for key, one in known.items() if not targets & {key, one.container_port}}
+        meant = _meant_port(port, known, free)
+        hint = f'; did you mean "{meant}"?' if meant else did_you_mean(name, known)
+        other = known.get(name)
         if other is not None:
             protocol = other.protocol or "TCP"
             what = f'the container port "{name}" of {pods[0].manifest} is {protocol}, not {port.protocol}'
         else:
             has = f"; it has {', '.join(sorted(known))}" if known else ", nor any other name"
-            what = f'no container of {pods[0].manifest} has a port named "{name}"{did_you_mean(name, known) or has}'
-        yield manifest.remark(
-            f"spec.ports[{at}].targetPort",
-            f"no EndpointSlice has the port, so neither connections nor SRV records lead to it: {what}",
-            # If others exist, it may belong to a feature that is turned off.
-            level="note" if is_reached and not did_you_mean(name, known) and other is None else "",
+            what = f'no container of {pods[0].manifest} has a port named "{name}"{hint or has}'
+        field = f"spec.ports[{at}].targetPort"
+        # If others exist, it may belong to a feature that is turned off.
+        is_clear = (
+            hint or other is not None or (len(missing) == len(free) == 1 and port.name != name)
         )
+        yield manifest.remark(
+            field,
+            f"no EndpointSlice has the port, so neither connections nor SRV records lead to it: {what}",
+            level="note" if len(missing) < len(ports) and not is_clear else "",
+            edit=manifest.replaced(field, meant)
+            if meant and name not in (port.name, *known)
+            else None,
+        )
+
+
+def _meant_port(
+    port: ServicePort, known: Mapping[str, ContainerPort], free: Mapping[str, ContainerPort]
+) -> str:
+    """The container port that a target port means: one that is misspelt, of the Service port's name, or its number."""
+    name = str(port.target_port)
+    near = [each for each in known if is_misspelt(name, each)]
+    near = [each for each in near if each in free] or near
+    if len(near) == 1:
+        return near[0]
+    if port.name in known:
+        return str(port.name)
+    return next((key for key, each in free.items() if each.container_port == port.port), "")
+
+
+@check("HS115", needs="pods", each="templates")
+def probe_port(objects: Objects, pods: PodSet) -> Iterator[Remark]:
+    """Readiness probes of a port whose name their container does not have."""
+    spec = mapping_at(pods.manifest.content, pods.field)
+    for at, each in mappings_at(spec, "containers"):
+        known = {str(one.get("name")) for _, one in mappings_at(each, "ports") if one.get("name")}
+        for kind in ("httpGet", "tcpSocket"):
+            name = value_at(each, f"readinessProbe.{kind}.port")
+            if isinstance(name, str) and not name.isdecimal() and name not in known:
+                has = f"it has {', '.join(sorted(known))}" if known else "it has none with a name"
+                yield pods.manifest.remark(
+                    f"{pods.field}.containers[{at}].readinessProbe.{kind}.port",
+                    f'container {each.get("name")} has no port named "{name}", so it never becomes ready, and no name '
+                    f"leads to its pods; {did_you_mean(name, known).removeprefix('; ') or has}",
+                )
 
 
 @check("HS112", needs="services", each="headless")
@@ -272,21 +318,13 @@ def _quoted(name: str) -> str:
     return f'"{name}"' if name else "unnamed"
 
 
-def _ports(pods: PodSet) -> Iterator[ContainerPort]:
-    for container in pods.spec.containers or ():
-        yield from container.ports or ()
-    for container in pods.spec.init_containers or ():
-        if container.restart_policy == "Always":
-            yield from container.ports or ()
-
-
 def _is_there(port: ServicePort, pods: Sequence[PodSet]) -> bool:
     """Whether a target port is a number, or the name of a container's port."""
     return not isinstance(port.target_port, str) or any(_number(each, port) for each in pods)
 
 
 def _number(pods: PodSet, port: ServicePort) -> int | None:
-    for each in _ports(pods):
+    for each in ports_of(pods):
         if each.name == port.target_port and (each.protocol or "TCP") == (port.protocol or "TCP"):
             return each.container_port
     return None

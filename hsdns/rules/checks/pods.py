@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
+from hsdns.causes.alias import DOMAIN
 from hsdns.cluster.controllers.defaults import Refused, check_label
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import labels_text
 from hsdns.resolver.musl import LINE_LEN
 from hsdns.resolver.resolv_conf import MOST_SEARCHES, PodDns, search_list
-from hsdns.rules.checks.services import DOMAIN
 from hsdns.rules.objects import (
     Manifest,
     Objects,
@@ -27,6 +27,7 @@ from hsdns.rules.objects import (
     is_headless,
     is_near,
     mappings_at,
+    texts_of,
     value_at,
 )
 from hsdns.rules.rule import Remark
@@ -79,7 +80,7 @@ def other_service(objects: Objects, pods: PodSet, workload: Workload) -> Iterato
     others = [
         each.name
         for each, service in objects.services_of(pods)
-        if is_headless(service) and each.name != own
+        if each.name != own and service.spec.type != "ExternalName"
     ]
     if not own or not others:
         return
@@ -88,7 +89,7 @@ def other_service(objects: Objects, pods: PodSet, workload: Workload) -> Iterato
     for manifest in objects.manifests:
         if not is_near(manifest, owner) or not _has(written, manifest):
             continue
-        for field, text in _texts(manifest.content, ""):
+        for field, text in texts_of(manifest.content, ""):
             found = written.search(text)
             if found:
                 yield manifest.remark(
@@ -163,6 +164,8 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
             one.manifest is manifest for one in objects.selected(each, service.spec.selector or {})
         )
     ]
+    others = [] if headless else list(objects.services_of(pods))
+    has_ip = not any(is_headless(service) for _, service in others)
     if not named:
         if headless:
             yield manifest.remark(
@@ -175,6 +178,16 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
                 field,
                 f"there is no Service {name}, so the pods have no names of their own; "
                 "add a headless Service of that name",
+            )
+        elif (
+            others
+            and has_ip
+            and not _is_name_of(name, [manifest.name, *(each.name for each, _ in others)])
+        ):
+            yield manifest.remark(
+                field,
+                f"there is no Service {name} here, so the pods have no names of their own; {others[0][0]} selects "
+                "them, but has a cluster IP; add a headless Service, and write its name",
             )
         return
     for each, service in named:
@@ -190,24 +203,21 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
             )
 
 
+_NO_SERVICE: Final = ("none", "dummy", "unused", "headless")
+
+
+def _is_name_of(name: str, names: list[str]) -> bool:
+    """Whether a name is made of one of others, or says that there is no Service, so that it is none misspelt."""
+    return name in _NO_SERVICE or any(
+        f"-{one}-" in f"-{other}-" for each in names for one, other in ((name, each), (each, name))
+    )
+
+
 def _has(written: re.Pattern[str], manifest: Manifest) -> bool:
     try:
         return written.search(msgspec.json.encode(manifest.content).decode()) is not None
     except (TypeError, RecursionError):
         return False
-
-
-def _texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
-    """The texts in a value, with their fields."""
-    if isinstance(value, str):
-        yield field, value
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            step = f"[{key}]" if "." in str(key) else f".{key}"
-            yield from _texts(each, f"{field}{step}".removeprefix("."))
-    elif isinstance(value, list):
-        for at, each in enumerate(value):
-            yield from _texts(each, f"{field}[{at}]")
 
 
 # HS171 to HS175: the effects of dnsPolicy and dnsConfig on a pod's resolv.conf.

@@ -6,217 +6,184 @@ Path: judging.py -> here.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
-from itertools import chain
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hsdns.causes.labels import MADE_LABELS
+from hsdns.causes.alias import cause_of_alias
+from hsdns.causes.labels import (
+    different,
+    in_other_namespace,
+    is_misspelt,
+    is_set_at_run_time,
+    kinship,
+    mismatch,
+    nearest,
+    other_key,
+    unlike,
+)
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.controllers.defaults import Refused, check_domain
 from hsdns.cluster.controllers.kinds import Workload
-from hsdns.cluster.objects import Service, labels_text, likeness
-from hsdns.rules.objects import Manifest, Objects, PodSet, check, is_headless, value_at
+from hsdns.cluster.objects import Service, labels_text
+from hsdns.rules.objects import (
+    Manifest,
+    Objects,
+    PodSet,
+    check,
+    is_headless,
+    is_near,
+    ports_of,
+    value_at,
+)
 from hsdns.rules.rule import Remark
 
-_MISSPELT: Final = 0.75  # difflib's ratio of two words
-_SHORTEST: Final = 4  # letters of a word that can be told from another
-
-Place = tuple[int, int]  # how near, and the negative position: of two, the greater one is meant
-
-
-# The pods of one namespace by their labels, to find those that are nearest to a selector without looking at all.
+# HS101: a selector that matches no pod.
 #
-# Rule 1: what is found is what a look at each pod would find, the first of those that are as near.
-# Rule 2: pods with the same keys differ in their values only, and the values of a selector lead to those that have one.
-
-
-class PodIndex:
-    """Some pods, each with its position among all."""
-
-    def __init__(self, pods: Iterable[tuple[int, PodSet]]) -> None:
-        self._pods = dict(pods)
-        self._shapes: defaultdict[frozenset[str], _Alike] = defaultdict(_Alike)
-        self._names: defaultdict[str, list[int]] = defaultdict(list)
-        self._pairs: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-        self._spellings: defaultdict[tuple[object, ...], dict[str, None]] = defaultdict(dict)
-        for position, each in self._pods.items():
-            self._shapes[frozenset(each.labels)].add(position, each)
-            self._names[each.manifest.name].append(position)
-            for pair in each.labels.items():
-                if pair not in self._pairs:
-                    for signature in _signatures(pair[1]):
-                        self._spellings[pair[0], *signature][pair[1]] = None
-                self._pairs[pair].append(position)
-
-    def nearest(self, selector: Mapping[str, str]) -> Place | None:
-        """The first of the pods that are most like a selector; None if there are none."""
-        found = [
-            (keys + score[0], score[1])
-            for shape, alike in self._shapes.items()
-            for keys, score in [(len(shape & selector.keys()), alike.nearest(selector))]
-        ]
-        return max(found, default=None)
-
-    def likely(self, name: str, selector: Mapping[str, str]) -> Iterator[tuple[int, PodSet]]:
-        """The pods of a workload of that name, and those with a value of the selector misspelt or under another key."""
-        found = set(self._names.get(name, ()))
-        for key, value in selector.items():
-            for shape, alike in self._shapes.items():
-                if key not in shape:
-                    found.update(alike.with_value(value))
-            for other in self._like(key, value):
-                found.update(self._pairs[key, other])
-        for position in sorted(found):
-            yield position, self._pods[position]
-
-    def _like(self, key: str, value: str) -> set[str]:
-        """The values of a key that are misspelt, or are what a misspelt one means."""
-        return {
-            other
-            for signature in _signatures(value)
-            for other in self._spellings.get((key, *signature), ())
-            if is_misspelt(value, other)
-        }
-
-
-class _Alike:
-    """Pods with the same keys, by the values of their labels."""
-
-    def __init__(self) -> None:
-        self._first: int | None = None
-        self._values: defaultdict[str, list[int]] = defaultdict(list)
-
-    def add(self, position: int, pods: PodSet) -> None:
-        if self._first is None:
-            self._first = position
-        for value in set(pods.labels.values()):
-            self._values[value].append(position)
-
-    def with_value(self, value: str) -> Sequence[int]:
-        return self._values.get(value, ())
-
-    def nearest(self, selector: Mapping[str, str]) -> Place:
-        """How many values of the selector the first of the nearest pods has, and its position."""
-        assert self._first is not None, "it has a pod"
-        counts = Counter(chain.from_iterable(map(self.with_value, selector.values())))
-        places = ((count, -position) for position, count in counts.items())
-        return max(places, default=(0, -self._first))
-
-
-def is_misspelt(one: str, other: str) -> bool:
-    """Whether two values differ in the letters of one word; `cache-1` and `cache-2` are two names."""
-    words = _words(one), _words(other)
-    pairs = [pair for pair in zip(*words, strict=False) if pair[0] != pair[1]]
-    if len(words[0]) != len(words[1]) or len(pairs) != 1:
-        return False
-    ((left, right),) = pairs
-    if not _is_word(left) or not _is_word(right):
-        return False
-    matcher = SequenceMatcher(None, left, right)
-    return (
-        matcher.real_quick_ratio() >= _MISSPELT
-        and matcher.quick_ratio() >= _MISSPELT
-        and matcher.ratio() >= _MISSPELT
-    )
-
-
-def _words(value: str) -> list[str]:
-    return re.split(r"[-_.]", value)
-
-
-def _is_word(text: str) -> bool:
-    return text.isalpha() and len(text) >= _SHORTEST
-
-
-def _signatures(value: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """What two values that differ in one word have in common, for each word that it could be."""
-    words = _words(value)
-    for at, word in enumerate(words):
-        if _is_word(word):
-            yield at, (*words[:at], "", *words[at + 1 :])
-
-
-# HS101: a selector that matches no pod, although intended pods exist.
-#
-# Rule: pods outside the files may have the labels, for example those of operators.  So without the whole cluster
-#       there is a finding only if a workload is clearly the intended one: one label is misspelt, or has another key,
-#       or the workload has the Service's name and none of the keys.
-
-
-# Labels that all workloads of an installation have; their values do not identify a workload.
-_OF_INSTALLATION: Final = frozenset(
-    "app.kubernetes.io/instance app.kubernetes.io/part-of app.kubernetes.io/managed-by release heritage".split()
-)
+# Rule 1: it is an error if it is known which pods are meant (causes/labels.py), in the namespace or in another one, or
+#         if the cluster has no others.
+# Rule 2: in files that have workloads for the namespace it is a warning otherwise, unless the pods come from elsewhere:
+#         an operator makes them of a custom resource whose name the Service or its selector has, or gives them labels
+#         of a domain of its own; or they belong to a chart of which the files have no workload.
+# Rule 3: a label that changes while the pods run, such as that of a primary, is in no template.
 
 
 @check("HS101", needs="services|pods|deployments|daemonsets|replicasets|statefulsets")
 def selector(objects: Objects) -> Iterator[Remark]:
     """Selectors that match no pod."""
-    indexes: dict[str, PodIndex] = {}  # by namespace
     for manifest, service in objects.services:
         wanted = service.spec.selector
         if not wanted or service.spec.type == "ExternalName" or objects.selected(manifest, wanted):
             continue
-        near = []
-        for namespace, positions in objects.near_pods(manifest):
-            if namespace not in indexes:
-                listed = ((each, objects.pod_sets[each]) for each in positions)
-                indexes[namespace] = PodIndex(listed)
-            near.append(indexes[namespace])
-        meant = [
-            (likeness(wanted, pods.labels), -position)
-            for index in near
-            for position, pods in index.likely(manifest.name, wanted)
-            if _is_meant(wanted, pods, manifest)
-        ]
-        if not (meant or objects.is_whole):
+        near = objects.near_pods(manifest)
+        pods = nearest(manifest.name, wanted, near, service.metadata.labels or {})
+        elsewhere = [] if pods is not None else objects.anywhere(wanted)
+        if not objects.is_whole:
+            if pods is not None and all(
+                key not in pods.labels and is_set_at_run_time(key, wanted[key], pods.labels)
+                for key in different(wanted, pods.labels)
+            ):
+                continue
+            if (
+                pods is None
+                and not elsewhere
+                and (not near or _is_made_later(objects, manifest, wanted))
+            ):
+                continue
+        if pods is not None:
+            yield _mismatch(objects, manifest, wanted, pods)
+        elif elsewhere:
+            other = elsewhere[0].manifest
+            sentence = in_other_namespace(
+                wanted, manifest.namespace, _short(other), other.namespace
+            )
+            yield manifest.remark(
+                "spec.selector",
+                f"{sentence}; write namespace: {other.namespace}",
+                at="metadata.namespace",
+            )
+        else:
+            space = f"namespace {manifest.namespace}" if manifest.namespace else "the namespace"
+            sentence = unlike(wanted, space, has_pods=bool(near))
+            yield manifest.remark(
+                "spec.selector",
+                f"{sentence}{'; write the labels of its pods' if near else ''}",
+                level="" if objects.is_whole or not near else "warning",
+            )
+
+
+def _mismatch(
+    objects: Objects, manifest: Manifest, wanted: Mapping[str, str], pods: PodSet
+) -> Remark:
+    (key, *others) = different(wanted, pods.labels)
+    at, labels, edit = f"spec.selector[{key}]", pods.labels, None
+    key_meant = key if key in labels else other_key(key, wanted[key], wanted, labels)
+    value = labels.get(key_meant, "")
+    corrected = {each: one for each, one in wanted.items() if each != key} | {key_meant: value}
+    # Only a spelling has one right answer, and only if no other pods have the labels then.
+    is_spelling = (
+        is_misspelt(wanted[key], value) if key == key_meant else is_misspelt(key, key_meant)
+    )
+    if is_spelling and not others and len(objects.selected(manifest, corrected)) == 1:
+        is_key = key != key_meant
+        edit = manifest.replaced(at, key_meant if is_key else value, is_key=is_key)
+    place = _short(pods.manifest)
+    sentence = f"{mismatch(wanted, place, labels)}; write the same in both"
+    return manifest.remark("spec.selector", sentence, at=at, edit=edit)
+
+
+def _short(manifest: Manifest) -> str:
+    """A workload or a pod without its namespace."""
+    return f"{'pod' if manifest.kind == 'Pod' else manifest.kind} {manifest.name}"
+
+
+def _is_made_later(objects: Objects, manifest: Manifest, wanted: Mapping[str, str]) -> bool:
+    """Whether what makes the pods may not be in the files."""
+    names = {manifest.name, *wanted.values()}
+    if any(each.name in names and is_near(each, manifest) for each in objects.custom):
+        return True
+    chart = chart_of(manifest)
+    if chart and not any(
+        chart in (chart_of(each), chart_of(each.manifest)) for each in objects.templates
+    ):
+        return True
+    known = {_domain(key) for pods in objects.templates for key in pods.labels}
+    return any(_domain(key) not in known | _USUAL for key in wanted)
+
+
+def chart_of(found: Manifest | PodSet) -> object:
+    """The chart that an object or its pods are of, as Helm notes it in a label."""
+    return found.labels.get("helm.sh/chart") or found.labels.get("chart")
+
+
+_USUAL: Final = frozenset(("", "app.kubernetes.io", "helm.sh"))
+
+
+def _domain(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+# HS110: a selector that also matches the pods of another workload.
+#
+# Rule: a Service of the name of one of several workloads means that one.  The others are meant too if they have no
+#       other Service, or if their names begin with its name, as those of a canary do; but not if they lack the port.
+
+
+@check("HS110", needs="files", each="services")
+def too_wide(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
+    """Services that lead to the pods of several workloads, and have the name of one."""
+    wanted = service.spec.selector
+    pods = objects.selected(manifest, wanted) if wanted else []
+    pods = [each for each in pods if isinstance(each.manifest.object, Workload)]
+    own = next((each for each in pods if kinship(manifest.name, each.name)), None)
+    if own is None:
+        return
+    for other in pods:
+        if other is own or own.labels == other.labels or kinship(manifest.name, other.name):
             continue
-        found = meant or [each for index in near if (each := index.nearest(wanted)) is not None]
-        nearest = objects.pod_sets[-max(found)[1]] if found else None
-        if nearest is None:
-            sentence = f"{labels_text(wanted)} matches no pod: there is none in the namespace"
-            yield manifest.remark("spec.selector", sentence)
-            continue
-        different = [key for key, value in wanted.items() if nearest.labels.get(key) != value]
-        keys = [
-            *different,
-            *(key for key, value in nearest.labels.items() if value in wanted.values()),
+        lacks = lacking_port(service, own, other)
+        services = [
+            each for each, _ in objects.services_of(other) if kinship(each.name, other.name)
         ]
-        has = {key: nearest.labels[key] for key in dict.fromkeys(keys) if key in nearest.labels}
-        shown = (
-            labels_text(has)
-            if has
-            else labels_text(dict(sorted(nearest.labels.items())[:2])) or "no labels"
-        )
+        if not lacks and (not services or other.name.startswith(f"{own.name}-")):
+            continue
+        key = next((key for key, value in own.labels.items() if other.labels.get(key) != value), "")
+        why = f", which do not listen on port {lacks}" if lacks else ""
+        what = f"{key}={own.labels[key]}" if key else "a label that only those have"
         yield manifest.remark(
             "spec.selector",
-            f"{labels_text(wanted)} matches no pod, so the Service has no endpoints; the nearest pods, those of "
-            f"{nearest.manifest}, have {shown}; write the same labels in both",
-            at=f"spec.selector[{different[0]}]" if different else "",
+            f"{labels_text(wanted or {})} matches the pods of {own.manifest} and also those of {other.manifest}{why}; "
+            f"add {what}",
         )
+        break
 
 
-def _is_meant(wanted: Mapping[str, str], pods: PodSet, manifest: Manifest) -> bool:
-    labels = pods.labels
-    differing = {
-        key: value
-        for key, value in wanted.items()
-        if labels.get(key) != value and key not in MADE_LABELS
-    }
-    if not any(key in labels for key in wanted) and pods.manifest.name == manifest.name:
-        return True
-    if len(differing) != 1:
-        return False
-    ((key, value),) = differing.items()
-    found = labels.get(key)
-    if found is None:
-        others = {other for other in labels if other not in wanted}
-        if key not in _OF_INSTALLATION:
-            others -= _OF_INSTALLATION
-        return value not in ("true", "false") and any(labels[other] == value for other in others)
-    return is_misspelt(value, found)
+def lacking_port(service: Service, own: PodSet, other: PodSet) -> str:
+    """A port that a Service leads to in its own pods, if others have ports, and none of the Service."""
+    targets = [each.target_port or each.port for each in service.spec.ports or ()]
+    has = {name for each in ports_of(own) for name in (each.name, each.container_port)}
+    others = {name for each in ports_of(other) for name in (each.name, each.container_port)}
+    reached = [each for each in targets if each in has]
+    return str(reached[0]) if reached and others and not others.intersection(targets) else ""
 
 
 # HS109: several headless Services that select the same pods, but have different answers.
@@ -276,13 +243,13 @@ def _differing(service: Service, other: Service, name: str) -> Iterator[str]:
     ]
     if published[0] != published[1]:
         yield f"publishNotReadyAddresses is {published[0]} here and {published[1]} in {name}"
-    ports = [_ports(each) for each in (service, other)]
+    ports = [_as_srv(each) for each in (service, other)]
     if ports[0] != ports[1]:
         shown = [", ".join(sorted(each)) or "none" for each in ports]
         yield f"the ports are {shown[0]} here and {shown[1]} in {name}"
 
 
-def _ports(service: Service) -> set[str]:
+def _as_srv(service: Service) -> set[str]:
     """The ports as in SRV records."""
     return {
         f"{each.name or 'unnamed'} {each.target_port or each.port}/{each.protocol or 'TCP'}"
@@ -290,13 +257,10 @@ def _ports(service: Service) -> set[str]:
     }
 
 
-# HS131 to HS134: targets of ExternalName Services.
-#
-# Rule: the target is the complete name in a CNAME record; no resolver adds a search domain to it.
+# HS131 to HS134: targets of ExternalName Services; causes/alias.py says why they lead nowhere.
 
 
 FIELD: Final = "spec.externalName"
-DOMAIN: Final = "cluster.local"  # kubeadm's default, as in most clusters
 _AROUND: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?([^/:?#\s]+)(?::[0-9]+)?(?:[/?#].*)?")
 
 
@@ -305,21 +269,16 @@ def is_about_target(fault: Refused) -> bool:
     return fault.field == FIELD
 
 
-def _targets(objects: Objects) -> Iterator[tuple[Manifest, str]]:
+def _aliases(objects: Objects) -> Iterator[tuple[Manifest, Service]]:
     for manifest, service in objects.services:
         if service.spec.type == "ExternalName" and service.spec.external_name:
-            yield manifest, service.spec.external_name
+            yield manifest, service
 
 
-@check("HS131", needs="services", each=_targets)
-def address(objects: Objects, manifest: Manifest, target: str) -> Iterator[Remark]:
+@check("HS131", needs="services", each=_aliases)
+def address(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Targets that are addresses."""
-    if pack_address(target) is not None:
-        yield manifest.remark(
-            FIELD,
-            f'"{target}" is an IP address, and a CNAME record needs a host name; use a Service without selector, '
-            "and an EndpointSlice with the address",
-        )
+    yield from _of_target(objects, manifest, service, "HS131")
 
 
 @check("HS132", needs="files", each="manifests")
@@ -334,57 +293,29 @@ def no_host(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     yield manifest.remark(FIELD, str(fault).removeprefix(f"{FIELD}: "), edit=edit)
 
 
-@check("HS133", needs="services")
-def loop(objects: Objects) -> Iterator[Remark]:
+@check("HS133", needs="services", each=_aliases)
+def loop(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Targets that lead back to the Service."""
-    targets = {
-        (manifest.name, manifest.namespace or "default"): _service_of(target)
-        for manifest, target in _targets(objects)
-    }
-    for manifest, _ in _targets(objects):
-        start = (manifest.name, manifest.namespace or "default")
-        seen = [start]
-        while (following := targets.get(seen[-1])) is not None and following not in seen:
-            seen.append(following)
-        if following == start:
-            ways = [*seen[1:], start]
-            names = " to ".join(f"{name}.{namespace}.svc.{DOMAIN}" for name, namespace in ways)
-            yield manifest.remark(
-                FIELD,
-                f"the name leads to {names}, which is itself, and so it never resolves; "
-                "write the name of what it stands for",
-            )
+    yield from _of_target(objects, manifest, service, "HS133")
 
 
-@check("HS134", needs="services")
-def relative(objects: Objects) -> Iterator[Remark]:
+@check("HS134", needs="services", each=_aliases)
+def relative(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Targets that would need a search domain."""
-    namespaces = {each.namespace for each in objects.manifests} | {
-        each.name for each in objects.written("Namespace")
-    }
-    for manifest, target in _targets(objects):
-        labels = target.rstrip(".").lower().split(".")
-        if target.endswith(".") or pack_address(target) is not None:
-            continue
-        reason = (
-            "the target is a whole name, to which no search domain is added, so it does not resolve"
-        )
-        if labels[-1] == "svc" and len(labels) >= 3:
-            whole = f"{'.'.join(labels)}.{DOMAIN}"
-        elif len(labels) == 2 and labels[1] in namespaces and objects.service_names.get(labels[0]):
-            whole = f"{'.'.join(labels)}.svc.{DOMAIN}"
-        elif len(labels) == 1 and objects.named(labels[0], manifest):
-            whole = f"{labels[0]}.{manifest.namespace or 'NAMESPACE'}.svc.{DOMAIN}"
-        else:
-            continue
-        yield manifest.remark(FIELD, f'{reason}; write "{whole}", with the domain of the cluster')
+    yield from _of_target(objects, manifest, service, "HS134")
 
 
-def _service_of(target: str) -> tuple[str, str] | None:
-    labels = target.rstrip(".").lower().split(".")
-    if len(labels) < 4 or labels[2] != "svc" or ".".join(labels[3:]) != DOMAIN:
-        return None
-    return labels[0], labels[1]
+def _of_target(
+    objects: Objects, manifest: Manifest, service: Service, code: str
+) -> Iterator[Remark]:
+    def find(key: tuple[str, str]) -> Service | None:
+        spaces = (key[0], "" if key[0] == "default" else key[0])
+        named = objects.service_names.get(key[1], ())
+        return next((each for other, each in named if other.namespace in spaces), None)
+
+    cause = cause_of_alias(service, find)
+    if cause is not None and cause.code == code:
+        yield manifest.remark(FIELD, f"{cause.sentence}; {cause.todo}")
 
 
 def _host(written: str) -> str:

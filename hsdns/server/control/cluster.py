@@ -54,7 +54,7 @@ from hsdns.recording.entry import (
     to_raw,
 )
 from hsdns.recording.entry import to_line as entry_line
-from hsdns.server.control.door import Door, kubernetes_blocks, time_text, to_line
+from hsdns.server.control.door import Door, in_pieces, kubernetes_blocks, time_text, to_line
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
@@ -207,7 +207,6 @@ class EventFollower:
         return True
 
 
-PIECE: Final = 16_384  # octets in one write
 WAIT: Final = 1.5  # seconds to wait for the watch thread
 PARAMETERS: Final = ("zone",)
 BUSY: Final = "the cluster is being read, and its state cannot be told now; ask again in a moment"
@@ -229,7 +228,7 @@ async def watch(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
             yield header
             header = b""
             while door.instance() is instance or _goes_on(door, block, follower):
-                async for piece in _pieces(entries, turn):
+                async for piece in in_pieces(map(entry_line, entries), turn):
                     yield piece
                 if (batch := follower.take()) is not None:
                     entries = told.events(*batch)
@@ -248,18 +247,6 @@ async def watch(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
                 yield entry_line(End(*told.times(door.clock()), CHANGED))
                 return
             block = found
-
-
-async def _pieces(entries: Iterator[Entry], turn: Turn) -> AsyncGenerator[bytes, None]:
-    written = bytearray()
-    for entry in entries:
-        written += entry_line(entry)
-        await turn.end_if_long()
-        if len(written) >= PIECE:
-            yield bytes(written)
-            written.clear()
-    if written:
-        yield bytes(written)
 
 
 def _goes_on(door: Door, block: Kubernetes, follower: EventFollower) -> bool:

@@ -7,10 +7,10 @@ Rule: after each await, a page reads the instance again, because a reload may ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.faults import StandingFaults
 from hsdns.server.instance import Instance
 from hsdns.server.query_tap import QueryTap
+from hsdns.server.runtime import Turn
 
 NOT_SERVING = "the server starts or ends, and has no answers; ask again in a moment"
 
@@ -68,3 +69,19 @@ def time_text(seconds: float) -> str:
 def to_line(value: Any) -> bytes:
     """A line of JSON."""
     return msgspec.json.encode(value) + b"\n"
+
+
+PIECE: Final = 16_384  # octets in one write
+
+
+async def in_pieces(lines: Iterable[bytes], turn: Turn) -> AsyncGenerator[bytes, None]:
+    """Join lines to pieces; after any of them, even an empty one, other tasks may run."""
+    written = bytearray()
+    for line in lines:
+        written += line
+        await turn.end_if_long()
+        if len(written) >= PIECE:
+            yield bytes(written)
+            written.clear()
+    if written:
+        yield bytes(written)

@@ -56,7 +56,7 @@ from hsdns.metrics import TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.prometheus import Prometheus
 from hsdns.server.control.cluster import ChangeFollower, to_words
-from hsdns.server.control.door import Door, kubernetes_blocks, time_text, to_line
+from hsdns.server.control.door import Door, in_pieces, kubernetes_blocks, time_text, to_line
 from hsdns.server.control.explain import Causes, FailingName, routes
 from hsdns.server.query_tap import POLL, SeenQuery
 from hsdns.server.runtime import Turn
@@ -111,7 +111,6 @@ def namespace_of(name: Name, zones: tuple[Name, ...]) -> bytes | None:
 
 QUERY_PARAMETERS: Final = ("last", *FILTERS)
 MOST: Final = 1000  # largest number that `last` may request
-PIECE: Final = 100  # lines in one write
 NOT_KEPT: Final = (
     "this server has kept no queries, because it was not started for it: hsdns serve keeps them; "
     "read /v1/queries without last to see those that come"
@@ -123,14 +122,17 @@ async def queries(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]
     door.serving()
     wanted = QueryFilter.of(door, asked)
     turn = Turn(door.clock)
+
+    def pieces(found: Iterable[SeenQuery]) -> AsyncGenerator[bytes, None]:
+        return in_pieces((to_line(to_object(each, door.began)) for each in found), turn)
+
     if "last" in asked.parameters:
         count = read_count("last", asked.parameters["last"])
         if not door.queries.keeps:
             raise HttpRefusal(404, NOT_KEPT)
         found = [each for each in door.queries.last() if wanted.has(each.name)][-count:]
-        for piece in _pieces(found, door.began):
+        async for piece in pieces(found):
             yield piece
-            await turn.end_if_long()
         return
     tap = door.queries
     with tap.looking():
@@ -142,9 +144,8 @@ async def queries(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]
             if new and (now := 1 / new[-1].weight) != share:
                 share = now
                 yield _share(door, share)
-            for piece in _pieces([each for each in new if wanted.has(each.name)], door.began):
+            async for piece in pieces(each for each in new if wanted.has(each.name)):
                 yield piece
-                await turn.end_if_long()
             await asyncio.sleep(POLL)
 
 
@@ -153,11 +154,6 @@ def read_count(name: str, text: str) -> int:
     if text.isdecimal() and text.isascii() and len(text) < 6 and 0 < int(text) <= MOST:
         return int(text)
     raise HttpRefusal(400, f'{name} is a number of queries from 1 to {MOST}, not "{text}"')
-
-
-def _pieces(found: list[SeenQuery], began: float) -> Iterable[bytes]:
-    for at in range(0, len(found), PIECE):
-        yield b"".join(to_line(to_object(each, began)) for each in found[at : at + PIECE])
 
 
 def _share(door: Door, share: float) -> bytes:

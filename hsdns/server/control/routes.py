@@ -30,7 +30,7 @@ Rule: when a command is answered, replies to queries already contain its changes
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -54,7 +54,7 @@ from hsdns.plugin import Readiness
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control.cluster import PARAMETERS as WATCH_PARAMETERS
 from hsdns.server.control.cluster import changes, watch
-from hsdns.server.control.door import Door, kubernetes_blocks, to_line
+from hsdns.server.control.door import Door, in_pieces, kubernetes_blocks, to_line
 from hsdns.server.control.explain import PARAMETERS as EXPLAIN_PARAMETERS
 from hsdns.server.control.explain import explain
 from hsdns.server.control.faults import faults, hits
@@ -162,53 +162,48 @@ def _source(plugin: Kubernetes) -> dict[str, Any]:
     }
 
 
-PIECE: Final = 16_384  # octets in one write
 RECORDS: Final = 100  # RRsets that are formatted at a time
 
 
 async def names(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     """List the names."""
-    instance, turn = door.serving(), Turn(door.clock)
+    instance = door.serving()
     blocks = kubernetes_blocks(instance)
     if not blocks:
         path = instance.configuration.corefile.path
         raise HttpRefusal(
             404, f"{path}: there is no kubernetes block, so there are no names to list"
         )
-    written = bytearray()
+    async for piece in in_pieces(_names(blocks), Turn(door.clock)):
+        yield piece
+
+
+def _names(blocks: list[Kubernetes]) -> Iterator[bytes]:
+    """The lines, and nothing where they may be interrupted."""
     open_ended: dict[str, None] = {}
     for block in blocks:
         zones = " ".join(zone.to_text() for zone in block.zones)
         if not block.store.serves:
-            written += to_line(
-                {"problem": f"kubernetes {zones}: the cluster has not been read yet"}
-            )
+            yield to_line({"problem": f"kubernetes {zones}: the cluster has not been read yet"})
             continue
         if remark := block.remark():
-            written += to_line({"problem": f"kubernetes {zones}: {remark}"})
+            yield to_line({"problem": f"kubernetes {zones}: {remark}"})
         answer_set = block.answer_set()
         open_ended |= dict.fromkeys(answer_set.open_ended())
         for zone in block.zones:
             for rrset in answer_set.pieces_of_zone(zone):
-                if rrset:
-                    written += await _line(zone, rrset, turn)
-                await turn.end_if_long()
-                if len(written) >= PIECE:
-                    yield bytes(written)
-                    written.clear()
+                yield from _line(zone, rrset) if rrset else (b"",)
     for sentence in open_ended:
-        written += to_line({"open_ended": sentence})
-    if written:
-        yield bytes(written)
+        yield to_line({"open_ended": sentence})
 
 
-async def _line(zone: Name, rrset: RRset, turn: Turn) -> bytes:
+def _line(zone: Name, rrset: RRset) -> Iterator[bytes]:
     records = []
     for number, text in enumerate(texts(rrset), 1):
         records.append(text)
         if number % RECORDS == 0:
-            await turn.end_if_long()
-    return to_line(to_object(zone, rrset, records))
+            yield b""
+    yield to_line(to_object(zone, rrset, records))
 
 
 EVENTS: Final = "text/event-stream"

@@ -47,7 +47,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from math import inf
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -68,6 +67,7 @@ from hsdns.server.transport.admission import Places, Turns, client_of
 from hsdns.server.transport.connection import Connection, TlsConnection
 from hsdns.server.transport.sockets import BACKLOG
 from hsdns.turns import Timer
+from hsdns.wire import is_address
 
 # Connections accepted in one iteration of the loop.  uvloop accepts one for each descriptor of a socket, which is too
 # few if an iteration takes long, so the socket is duplicated; less often where the descriptor limit is low.
@@ -336,13 +336,7 @@ def _is_own(host: str) -> bool:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return False
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+    return name == "localhost" or name.endswith(".localhost") or is_address(name)
 
 
 TIMEOUT: Final = 5.0  # seconds to send a request, to stay idle, and to read a response

@@ -301,7 +301,7 @@ def settings_of(listener: ServedAddress) -> Settings:
                 plugin.read or limits.read,
                 plugin.write or limits.write,
                 plugin.idle or limits.idle,
-                plugin.max_queries or limits.max_queries,
+                plugin.maxtcpqueries or limits.max_queries,
             )
     for plugin in blocks[0]:
         if isinstance(plugin, Multisocket):

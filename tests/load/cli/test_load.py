@@ -67,7 +67,6 @@ SHORT = ("-rate", "200", "-time", "100ms")
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(probe, "EACH", 0.05)
     monkeypatch.setattr(probe, "PAUSE", 0.0)
     Path("web.yaml").write_text(WEB)
     Path("q.txt").write_text("www.a.test A\n; nothing\nwww.b.test A\n")
@@ -207,9 +206,10 @@ def test_a_pod_of_a_job_that_is_deleted_puts_its_report(
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
     begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
     started = {**STARTED, "status": {"startTime": begun}}
+    monkeypatch.setattr(load, "_monotonic", lambda start: 0)  # as soon as it is ready
     with server() as port, api([(200, started), (200, {})]) as (found, asked):
         monkeypatch.setattr(load, "_api", lambda: found)
-        words = f"-p {port} -queries q.txt -rate 800 -time 1m -job load -start-at +10s -fail-if nxdomain<1"
+        words = f"-p {port} -queries q.txt -rate 800 -time 1m -job load -fail-if nxdomain<1"
         assert Load.main(words.split()) == 0
     assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(asked[1][2], "-")

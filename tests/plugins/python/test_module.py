@@ -21,6 +21,9 @@ import hsdns
 from hsdns.plugins.python import module
 from hsdns.plugins.python.module import OwnCode, Turns, load, place_of, source_file
 from tests.support.coroutines.event_loops import run
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 @pytest.fixture(autouse=True)
@@ -128,21 +131,7 @@ def test_one_name_in_two_directories(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert value == load("preview_f", tmp_path / folder).VALUE
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a = 1\nb = c\n", "NameError: name 'c' is not defined (FILE:2)"),
-        ("a = (\n", "SyntaxError: '(' was never closed (FILE:1)"),
-        ("raise SystemExit(3)\n", "SystemExit: 3 (FILE:1)"),
-        ("raise ValueError('one\\ntwo')\n", "ValueError: one (FILE:1)"),
-        ("import hsdns_nowhere\n", "ModuleNotFoundError: No module named 'hsdns_nowhere' (FILE:1)"),
-        ("def f():\n    return 1 / 0\nf()\n", "ZeroDivisionError: division by zero (FILE:2)"),
-        (
-            "import ipaddress\n\nipaddress.ip_address('x')\n",
-            "ValueError: 'x' does not appear to be an IPv4 or IPv6 address (FILE:3)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), columns(TABLES, "exceptions of a module"))
 def test_exceptions_of_a_module_have_the_innermost_line_of_the_user(
     tmp_path: Path, text: str, message: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from tests.server.control.served import BLOCK, Answer, Served, served
 from tests.server.control.test_queries import GONE, TEXT, WEB, ask_all, keep
 from tests.support.coroutines.event_loops import until
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 pytestmark = pytest.mark.sockets
 
@@ -123,18 +127,7 @@ def seen_query(query: dict[str, Any]) -> tuple[str, ...]:
     return tuple(query[name] for name in ("name", "type", "transport", "rcode", "answered_by"))
 
 
-@pytest.mark.parametrize(
-    ("rule", "hits"),
-    [
-        (f"drop name {WEB}. seed 1", "1234--"),
-        ("drop transport udp seed 1", "1-2-3-"),
-        ("drop flow first seed 1", "123456"),
-        ("nxdomain asked 127.0.0.1 nth 2 seed 1", "-1---2"),
-        ("drop type TXT seed 1", "------"),
-        ("refuse seed 1", "-1-2-3"),
-        ("queue-full seed 1", "1---2-"),
-    ],
-)
+@pytest.mark.parametrize(("rule", "hits"), columns(TABLES, "rules of the last queries"))
 async def test_last_queries(rule: str, hits: str) -> None:
     """Three names over UDP and TCP each; the answer table has what was asked before."""
     async with served(TEXT, faults=True) as server:

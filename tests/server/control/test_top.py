@@ -233,7 +233,7 @@ def causes(server: Served) -> Causes:
 @pytest.mark.parametrize(
     ("corefile", "asked", "sentence"),
     [
-        (CAUSES, a_failing(f"db.{SHOP}"), "0 of 1 endpoints of Service shop/db are ready (pod condition Ready is False: ContainersNotReady); publishNotReadyAddresses is false"),
+        (CAUSES, a_failing(f"db.{SHOP}"), "0 of 1 endpoints of Service shop/db are ready: pod db-0 is not ready: ContainersNotReady; publishNotReadyAddresses is false"),
         (CAUSES, a_failing(f"gone.{SHOP}", rrtype="TYPE65400"), "there is no Service shop/gone"),
         (CAUSES, a_failing(f"web.{SHOP}", "SERVFAIL"), "asked from the server's own host, it has an answer now"),
         (NARROW, a_failing("www.example.org.", "REFUSED"), "no server block has a zone for the name"),

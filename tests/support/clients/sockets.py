@@ -24,6 +24,9 @@ class UdpClient:
         self.sock = socket.socket(family, socket.SOCK_DGRAM)
         self.sock.setblocking(False)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self.repeated = set[
+            bytes
+        ]()  # the IDs of queries that were sent again, which may get two replies
 
     def __enter__(self) -> Self:
         return self
@@ -53,8 +56,16 @@ class UdpClient:
 
     async def ask(self, wire: bytes, address: tuple[str, int]) -> tuple[bytes, str]:
         """Send one datagram, again where it may have been lost, and take the next one that comes."""
+
+        def again() -> None:
+            self.repeated.add(wire[:2])
+            self.sock.sendto(wire, address)
+
         self.sock.sendto(wire, address)
-        return await self.receive(lambda: self.sock.sendto(wire, address))
+        found = await self.receive(again)
+        while found[0][:2] != wire[:2] and found[0][:2] in self.repeated:
+            found = await self.receive(again)
+        return found
 
 
 class TcpClient:

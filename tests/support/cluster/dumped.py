@@ -47,7 +47,9 @@ def dump_of(text: str) -> bytes:
             item = _made_by(pod, workloads)
             items.append(item)
         item.setdefault("status", _status(pod))
-    return ClusterDump(items, {}).encode()
+    dump = ClusterDump([], {})
+    dump.add(*items)
+    return dump.encode()
 
 
 def _key(item: Item) -> tuple[str, str, str]:

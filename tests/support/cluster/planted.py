@@ -46,7 +46,8 @@ class App(NamedTuple):
         """The labels of its pods."""
         assert self.source is not None
         meta = self.source["spec"]["template"]["metadata"] if "template" in self.source.get("spec", {}) else self.source["metadata"]  # fmt: skip
-        return meta.setdefault("labels", {})
+        found: dict[str, str] = meta.setdefault("labels", {})
+        return found
 
     @property
     def ports(self) -> list[Item]:
@@ -134,7 +135,8 @@ def _stateful_set(random: Random, namespace: str, name: str, labels: dict[str, s
 
 def _others(random: Random, namespace: str, name: str, labels: dict[str, str]) -> App:
     """A Job that runs, or a DaemonSet."""
-    kind, version, spec = random.choice((("Job", "batch/v1", {"parallelism": 1, "completions": 1}), ("DaemonSet", "apps/v1", {})))  # fmt: skip
+    kind, version = random.choice((("Job", "batch/v1"), ("DaemonSet", "apps/v1")))
+    spec: Item = {"parallelism": 1, "completions": 1} if kind == "Job" else {}
     template = _template(labels)
     if kind == "Job":
         template["spec"]["restartPolicy"] = "Never"
@@ -449,7 +451,7 @@ def _pods_with(random: Random, app: App, **status: Any) -> list[str] | None:
 
 
 def _waiting(why: str, message: str = "", **last: Any) -> list[Item]:
-    state = {"waiting": {"reason": why, **({"message": message} if message else {})}}
+    state: Item = {"waiting": {"reason": why, **({"message": message} if message else {})}}
     status: Item = {"name": "main", "image": "registry.example.org/main:1", "ready": False, "state": state}  # fmt: skip
     if last:
         status |= {"restartCount": 4, "lastState": {"terminated": last}}
@@ -472,7 +474,7 @@ def _crash_loop(random: Random, app: App) -> tuple[str, ...] | None:
 
 @_mistake
 def _image(random: Random, app: App) -> tuple[str, ...] | None:
-    states = _waiting("ImagePullBackOff", "Back-off pulling image")
+    states = _waiting("ImagePullBackOff", 'Back-off pulling image "registry.example.org/main:1"')
     names = _pods_with(random, app, phase="Pending", conditions=_UNREADY, containerStatuses=states)
     return ("ImagePullBackOff", "registry.example.org/main:1", "|".join(names)) if names else None
 
@@ -590,26 +592,27 @@ def failing_names(items: list[Item]) -> Iterator[str]:
             for found in part.get("ports") or ()
         )
 
-    def is_alias_of_something(target: str) -> bool:
-        labels = target.rstrip(".").removesuffix(".svc.cluster.local").split(".")
-        return len(labels) == 2 and (labels[1], labels[0]) in services
+    def leads(key: tuple[str, str], depth: int = 0) -> bool:
+        """Whether the name of a Service leads to something."""
+        spec = services.get(key)
+        if spec is None or depth > len(services):
+            return False
+        if spec.get("type") == "ExternalName":
+            target = spec["externalName"].rstrip(".")
+            inside = target.removesuffix(".svc.cluster.local")
+            if inside == target:
+                return not target.replace(".", "").isdigit()
+            name, namespace = inside.split(".")
+            return leads((namespace, name), depth + 1)
+        if spec.get("clusterIP") == "None" or not spec.get("ports"):
+            return any(True for _ in behind(key))
+        return any(reaches(key, each.get("name") or "") for each in spec["ports"])
 
     for (namespace, name), spec in services.items():
         own = f"{name}.{namespace}.svc"
-        if spec.get("type") == "ExternalName":
-            target = spec["externalName"].rstrip(".")
-            is_address = target.replace(".", "").isdigit()
-            is_itself = target == f"{own}.cluster.local"
-            inside = target.endswith(".svc.cluster.local")
-            if is_address or is_itself or (inside and not is_alias_of_something(target)):
-                yield own
-            continue
-        ports = [each.get("name") or "" for each in spec.get("ports") or ()]
-        some = any(True for _ in behind((namespace, name)))
-        if spec.get("clusterIP") != "None" and ports:
-            some = any(reaches((namespace, name), port) for port in ports)
-        if not some:
+        if not leads((namespace, name)):
             yield own
+        ports = [each.get("name") or "" for each in spec.get("ports") or ()]
         for port in filter(None, ports):
             if not reaches((namespace, name), port):
                 protocol = next(

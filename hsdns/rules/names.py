@@ -1,0 +1,108 @@
+"""The names that the objects of a cluster mean to exist, and which of them fail.
+
+Path: doctor/cli.py (a subject of diagnosis.py) -> here -> causes/failing.py.
+Rule 1: objects of a cluster are judged as they are.  Of manifests that make one, it is the state after the controllers
+        have made their pods and slices, as hsdns serves it.
+Rule 2: names that fail because of the same object are one row, with the cause of the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from typing import NamedTuple
+
+from hsdns.causes.cause import Cause
+from hsdns.causes.failing import failing
+from hsdns.causes.intended import intended
+from hsdns.causes.view import SLICES, View
+from hsdns.cluster.address import is_reverse
+from hsdns.cluster.controllers.document import Document
+from hsdns.cluster.controllers.simulation import simulate
+from hsdns.cluster.objects import Pod
+from hsdns.corefile.keys import zones_from_args
+from hsdns.corefile.tree import CorefileError
+from hsdns.rules.corefile_text import zones_of
+from hsdns.rules.diagnosis import Subject
+from hsdns.rules.objects import Objects
+from hsdns.sources.manifests import view_of
+from hsdns.wire.name import Name
+
+
+class FailingNames(NamedTuple):
+    """Names that fail because of the same object: that of a Service or pod first, with the cause of that one."""
+
+    names: list[str]
+    cause: Cause
+
+
+class Names(NamedTuple):
+    """The names that the objects mean to exist: those that fail, how many there are, or why that is not known.
+
+    `told` has the findings that say no more, by code and object.
+    """
+
+    failing: list[FailingNames]
+    total: int
+    told: Collection[tuple[str, str]] = ()
+    unknown: str = ""
+
+    @property
+    def fail(self) -> int:
+        """How many fail."""
+        return sum(len(each.names) for each in self.failing)
+
+
+def failing_names(subject: Subject) -> Names:
+    """The names that fail, by their cause and in order."""
+    view = _view(subject)
+    if SLICES in view.unknown:
+        return Names([], 0, unknown=view.unknown[SLICES])
+    zone, places = _zone(subject.objects), subject.places
+    found: dict[tuple[str, str, str], FailingNames] = {}
+    told = set()
+    for name, cause in failing(view):
+        key = service_of(name)
+        service = f"Service {'/'.join(key)}"
+        if places is not None and places.isdisjoint((service, cause.place)):
+            continue
+        alike = cause.code, cause.place, cause.todo
+        found.setdefault(alike, FailingNames([], cause)).names.append(f"{name}.{zone}")
+        slices = (f"EndpointSlice {key[0]}/{each.metadata.name}" for each in view.slices(key))
+        told |= {(cause.code, place) for place in (cause.place, service, *slices)}
+    groups = sorted(found.values(), key=lambda each: each.names[0].split(".")[::-1])
+    every = (f"Service {'/'.join(service_of(each.name))}" for each in intended(view))
+    return Names(groups, sum(places is None or each in places for each in every), told)
+
+
+def service_of(name: str) -> tuple[str, str]:
+    """The namespace and the name of the Service that a name without its zone is below."""
+    *_, service, namespace, _ = name.split(".")
+    return namespace, service
+
+
+def _view(subject: Subject) -> View:
+    """The objects of the cluster, or of the one that the controllers would make of manifests."""
+    listed = [each for each in subject.objects.manifests if each.object is not None]
+    if subject.is_cluster:
+        pairs = ((each.kind, each.object) for each in listed)
+        return View(pairs, subject.reasons, is_live=True)
+    documents = [
+        Document(each.kind, each.object.metadata.namespace, each.name, each.object, str(each))
+        for each in listed
+        if each.object is not None
+    ]
+    view = view_of(documents)
+    made = [each for each in simulate(documents) if not isinstance(each, Pod)]
+    view.add((type(each).__name__, each) for each in made)
+    return view
+
+
+def _zone(objects: Objects) -> str:
+    """The cluster domain, of the first Corefile that has one."""
+    for placed in objects.kubernetes_blocks:
+        with suppress(CorefileError):
+            for zone in zones_from_args(placed.directive.args) or zones_of(placed.block):
+                if not is_reverse(Name.from_labels((b"a", b"b", *zone.labels))):
+                    return zone.to_text().removesuffix(".")
+    return "cluster.local"

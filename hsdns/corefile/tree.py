@@ -138,11 +138,16 @@ def _lacking(words: Iterable[Token]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint for an error message, such as `; did you mean "ttl"?`, empty if no known word is similar."""
-    listed = sorted(known)
-    # Of a short word, one letter is wrong, or two are exchanged: two of three may be any word.
-    near = get_close_matches(word, listed, n=1, cutoff=0.6 if len(word) > 4 else 0.74)
-    near += [each for each in listed if sorted(each) == sorted(word)]
+    found = get_close_matches(word, sorted(known), n=3, cutoff=0.6)
+    near = [each for each in found if len(word) > 4 or _is_near(word, each)]
     return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def _is_near(word: str, other: str) -> bool:
+    """Whether short words differ in a letter, in the order of letters or at the end: half of them any word may have."""
+    if len(word) == len(other) > 2:
+        return sorted(word) == sorted(other) or sum(map(str.__ne__, word, other)) == 1
+    return abs(len(word) - len(other)) == 1 or (len(word) > 2 and other.startswith(word))
 
 
 # Errors of a Corefile: the first one is raised or, to check a file, all are collected.

@@ -23,6 +23,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -188,6 +189,12 @@ def credentials_without_token(context: Context, path: str) -> Credentials:
 
 
 def _load(path: str) -> Entry:
+    """Read a kubeconfig, unless it is as it was."""
+    return _read(path, _stamp(path))
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, stamp: tuple[int, ...]) -> Entry:
     import yaml  # noqa: PLC0415 - a cluster's own access reads no YAML
 
     try:

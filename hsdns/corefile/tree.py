@@ -43,6 +43,10 @@ class CorefileError(OperatorError):
         self.message = message
 
 
+class NotInHsdns(CorefileError):
+    """An error about what CoreDNS has, and hsdns has not."""
+
+
 class Token(NamedTuple):
     """A word after substitution of environment variables; `quoted` if it began with a double quote.
 

@@ -133,6 +133,20 @@ def read_context(path: str, name: str = "") -> Context:
     )
 
 
+def file_with_context(paths: Sequence[str], name: str) -> tuple[str, str]:
+    """The first of several kubeconfigs with a context, and its name: by default that which is current, as for kubectl.
+
+    It is the first file and the name that is given if none has it; raise KubeconfigError.
+    """
+    contents = [(path, _load(path)) for path in paths]
+    currents = (str(content.get("current-context") or "") for _, content in contents)
+    name = name or next(filter(None, currents), "")
+    for path, content in contents:
+        if name in _entries(content, "contexts", "context", path):
+            return path, name
+    return paths[0], name
+
+
 def _pem(entry: Entry, key: str, path: str) -> Pem | None:
     """Return the path of a certificate or key of an entry, or its PEM data."""
     if data := entry.get(f"{key}-data"):

@@ -60,10 +60,6 @@ SENTENCES = {
 }
 
 
-def is_there() -> bool:
-    return Path(SOCKET).exists()
-
-
 @pytest.mark.parametrize(("given", "expected"), columns(REFUSALS, "refusals"))
 async def test_refusals(given: str, expected: str) -> None:
     corefile, method, page, body = [*given.split(" ", 3), ""][:4]
@@ -98,16 +94,6 @@ async def test_a_watch_thread_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(runtime.ServerRuntime, "in_watch", late)
         found = await server.get("/v1/watch")
         assert (found.status, found.lines) == (503, [{"error": watch.BUSY}])
-
-
-async def test_a_reload_keeps_the_socket_or_closes_it() -> None:
-    async with served() as server:
-        before = os.stat(SOCKET).st_ino
-        assert await server.reloadable.server.reload()
-        assert os.stat(SOCKET).st_ino == before
-        server.reloadable.write(BLOCK.replace("control c.sock", ""))
-        assert await server.reloadable.server.reload()
-        assert not is_there()
 
 
 async def test_a_token_on_a_loopback_address() -> None:

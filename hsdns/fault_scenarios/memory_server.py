@@ -298,7 +298,7 @@ class MemoryServer:
         if self._is_dead:
             return
         configuration, runtime = self.configuration, self._runtime
-        self.faults.place(configuration, runtime)
+        self.faults.place(runtime)
         chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
         runtime.processors = {
             each.listen.server: QueryProcessor(

@@ -533,10 +533,9 @@ class Server:
 
     def make_processors(self, instance: Instance) -> dict[str, QueryProcessor]:
         """Make the query processor of each listener of an instance, by the listener's name in metrics."""
-        configuration = instance.configuration
         if self.faults is not None:
-            self.faults.place(configuration, instance)
-        return self._processors(configuration, instance, self.counters, self._counts, self.queries)
+            self.faults.place(instance)
+        return self._processors(instance, self.counters, self._counts, self.queries)
 
     def configurations(self) -> list[Configuration]:
         """The configurations of all instances."""

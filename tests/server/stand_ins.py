@@ -666,13 +666,11 @@ class World:
         served = tuple(ServedAddress(listen, {ROOT: [block]}) for listen in listens)
         return Configuration(corefile, (block,), served)
 
-    def _make_processors(
-        self, configuration: Configuration, runtime: ServerRuntime, *_: Any
-    ) -> dict[str, Any]:
+    def _make_processors(self, runtime: ServerRuntime, *_: Any) -> dict[str, Any]:
         self.stale.add(id(runtime))  # where the script has it fail, those of before go on
         self.fault_at("processors")
         self.stale.discard(id(runtime))
         return {
             each.listen.server: Processor(self, each.listen.server, runtime)
-            for each in configuration.listeners
+            for each in runtime.configuration.listeners
         }

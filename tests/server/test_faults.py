@@ -103,7 +103,7 @@ class Timed:
 
     def add(self, text: str) -> None:
         self.faults.add(text.split(), self.configuration)
-        self.faults.place(self.configuration, self.made.runtime)
+        self.faults.place(self.made.runtime)
 
     @property
     def placed(self) -> str:

@@ -17,7 +17,7 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.plugins.requests import make_request, next_with, reply, rr, section
+from tests.support.plugins.requests import make_request, next_with, reply, rr
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 
@@ -131,18 +131,6 @@ async def test_rcodes(
         assert (found if isinstance(expected, Reply) else found.rcode) == expected
 
 
-async def test_answer_and_transfer(primaries: Primaries) -> None:
-    plugin = set_up(Secondary, f"secondary {{\n{PRIMARY}\n}}", ["example.org."])
-    async with running(plugin):
-        found = await ask(plugin, "x.w.example.org.")
-        assert section(found.answer) == ["x.w.example.org. 60 IN A 192.0.2.8"]
-        given = plugin.transfer(ORG)
-        assert given is not None
-        assert len(list(given.records)) == 2
-        assert plugin.transfer(Name.from_text("www.example.org.")) is None
-        assert await ask(plugin, "example.net.") == unwritten(Rcode.REFUSED)
-
-
 async def test_servfail_before_the_first_transfer(primaries: Primaries) -> None:
     plugin = set_up(Secondary, f"secondary example.com {{\n{PRIMARY}\n}}")
     async with running(plugin):
@@ -182,16 +170,6 @@ async def test_notify(primaries: Primaries, client: str, expected: Reply, asked:
         assert await ask(plugin, "example.org.", "SOA", flags=NOTIFY, client=client) == expected
         await settle()
         assert primaries.asked == asked
-
-
-async def test_notifies_its_own_secondaries(
-    primaries: Primaries, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard: list[str] = []
-    monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
-    plugin = set_up(Secondary, f"secondary example.org {{\n{PRIMARY}\n}}")
-    async with running(plugin, Transfer(())):
-        assert heard == ["example.org."]
 
 
 async def test_a_reload_takes_over_transferred_zones(primaries: Primaries) -> None:

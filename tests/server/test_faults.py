@@ -92,9 +92,10 @@ class Timed:
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.rebuilt = 0
         self.made = Made(text)
-        self.faults = StandingFaults(
-            Registry(), lambda: self.now, self._rebuild, Random(1), self._call_later
-        )
+        self.metrics = Registry()
+        process: Any = self
+        self.faults = StandingFaults(process, random=Random(1))
+        vars(self.faults)["_after"] = self._call_later
 
     @property
     def configuration(self) -> Configuration:
@@ -111,7 +112,13 @@ class Timed:
             block.keys[0].token.text for block in self.configuration.blocks if block.fault
         )
 
-    def _rebuild(self) -> None:
+    def clock(self) -> float:
+        return self.now
+
+    def configurations(self) -> tuple[Configuration, ...]:
+        return ()
+
+    def place_faults(self) -> None:
         self.rebuilt += 1
 
     def _call_later(self, seconds: float, call: Callable[[], None]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -74,7 +76,10 @@ def test_behind() -> None:
     server = MemoryServer(COREFILE, None)
     runtime, metrics = server.runtime, Registry()
     standing = Rules(Random(1), hits_metric(metrics))
-    measure_behind(metrics, runtime.clock, lambda: [server.configuration], standing)
+    process: Any = SimpleNamespace(
+        metrics=metrics, clock=runtime.clock, configurations=lambda: [server.configuration]
+    )
+    measure_behind(process, standing)
 
     def measured() -> dict[tuple[str, ...], float]:
         metrics.fold()

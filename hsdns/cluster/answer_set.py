@@ -290,21 +290,37 @@ class AnswerSet:
                     yield reply.answer
 
 
-def to_object(zone: Name, rrset: RRset, records: list[str]) -> dict[str, Any]:
-    """An RRset as the JSON object that `hsdns names` and the control door write; `records` are its texts()."""
+def listed(answer_sets: Iterable[AnswerSet]) -> Iterator[dict[str, Any] | None]:
+    """What `hsdns names` and the control door write; None wherever other tasks may run.
+
+    It is an object for each RRset, with its RDATA as in a zone file, and then the sentences of open_ended().
+    """
+    sentences: dict[str, None] = {}
+    for answer_set in answer_sets:
+        sentences |= dict.fromkeys(answer_set.open_ended())
+        for zone in answer_set.zones:
+            for rrset in answer_set.pieces_of_zone(zone):
+                yield None
+                if rrset:
+                    yield from _object(zone, rrset)
+    for sentence in sentences:
+        yield {"open_ended": sentence}
+
+
+def _object(zone: Name, rrset: RRset) -> Iterator[dict[str, Any] | None]:
     owner, rrtype, ttl, _, _ = rrset[0]
-    return {
+    records = []
+    for number, record in enumerate(rrset, 1):
+        records.append(rdata_to_text(rrtype, record.rdata))
+        if number % RECORDS == 0:
+            yield None
+    yield {
         "name": owner.to_text(),
         "type": type_to_text(rrtype),
         "ttl": ttl,
         "records": records,
         "zone": zone.to_text(),
     }
-
-
-def texts(rrset: RRset) -> Iterator[str]:
-    """The RDATA of each record, as in a zone file."""
-    return (rdata_to_text(record.rrtype, record.rdata) for record in rrset)
 
 
 def in_order(items: Iterable[Item]) -> Iterator[Item | None]:

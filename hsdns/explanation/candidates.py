@@ -162,7 +162,7 @@ class Candidates:
             is_headless = (owner.spec.cluster_ips or [owner.spec.cluster_ip or ""])[0] == "None"
             if options["noendpoints"]:
                 cause = "`noendpoints` is in the kubernetes block, so no EndpointSlice is read"
-                yield _setting(cause, "`noendpoints` is removed", endpoints=True)
+                yield _setting(cause, "`noendpoints` is removed", noendpoints=False)
             if owner.spec.type == "ExternalName":
                 yield from self._of_external_name(owner.spec.external_name or "")
                 yield from self._of_endpoints()
@@ -330,8 +330,8 @@ class Candidates:
     def _labels(self, part: EndpointSlice, endpoint: Endpoint) -> set[bytes]:
         """The labels that the server would give an endpoint if it were ready."""
         alone = structs.replace(part, endpoints=[structs.replace(endpoint, conditions=None)])
-        pod_names = self._replay.block.state.settings.pod_names
-        packed = pack_slice(alone, pod_names=pod_names, reject=lambda reason, sentence: None)
+        settings = self._replay.block.state.settings
+        packed = pack_slice(alone, settings, lambda reason, sentence: None)
         return {each.label(index) for each in packed for index in range(each.host_count)}
 
     def _conditions(self, part: EndpointSlice, endpoint: Endpoint) -> str:

@@ -19,8 +19,10 @@ from msgspec import structs
 
 from hsdns.causes.behind import published
 from hsdns.causes.cause import Cause
+from hsdns.causes.pod import why_unready
+from hsdns.causes.view import manifest_of
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.controllers.kinds import is_ready, why_not_ready
+from hsdns.cluster.controllers.kinds import is_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
@@ -158,7 +160,7 @@ class Candidates:
             is_headless = (owner.spec.cluster_ips or [owner.spec.cluster_ip or ""])[0] == "None"
             if options["noendpoints"]:
                 cause = "`noendpoints` is in the kubernetes block, so no EndpointSlice is read"
-                yield _setting(cause, "`noendpoints` is removed", endpoints=True)
+                yield _setting(cause, "`noendpoints` is removed", noendpoints=False)
             if owner.spec.type == "ExternalName":
                 yield from self._of_external_name(owner.spec.external_name or "")
                 yield from self._of_endpoints()
@@ -197,8 +199,11 @@ class Candidates:
         if self._parsed.topology_zone:
             yield self._as_headless(f"{place} has a cluster IP, which is in no topology zone")
         if self._has_port:
-            needed = f"{place} has {self._asked_port}"
-            yield self._with_spec(self._without_port(), needed, ports=ports)
+            needed, own = f"{place} has {self._asked_port}", self._owner.spec.ports or ()
+            todo = ""
+            if len(own) == 1 and not own[0].name:
+                todo = f"set name: {text(self._parsed.port)} for port {own[0].port} of {place}"
+            yield self._with_spec(self._without_port(), needed, todo, ports=ports)
         yield self._with_spec(
             f"{place} has neither a cluster IP nor a port",
             f"{place} has a cluster IP",
@@ -211,7 +216,7 @@ class Candidates:
         other = f", but no {self._asked_port}" if ports else ""
         return f"{self._place} has {_port_names(ports)}{other}"
 
-    def _with_spec(self, cause: str, needed: str, **fields: object) -> Change:
+    def _with_spec(self, cause: str, needed: str, todo: str = "", **fields: object) -> Change:
         """Change fields of the owner's spec, in addition to earlier changes."""
         owner = self._owner
 
@@ -221,7 +226,7 @@ class Candidates:
                 structs.replace(now, spec=structs.replace(now.spec, **fields))
             )
 
-        return Change(self._place, cause, needed, make)
+        return Change(self._place, cause, needed, make, todo)
 
     def _as_headless(self, cause: str) -> Change:
         fields: dict[str, Any] = {"type": "ClusterIP", "cluster_ip": "None", "cluster_ips": None}
@@ -318,8 +323,8 @@ class Candidates:
     def _labels(self, part: EndpointSlice, endpoint: Endpoint) -> set[bytes]:
         """The labels that the server would give an endpoint if it were ready."""
         alone = structs.replace(part, endpoints=[structs.replace(endpoint, conditions=None)])
-        pod_names = self._replay.block.state.settings.pod_names
-        packed = pack_slice(alone, pod_names=pod_names, reject=lambda reason, sentence: None)
+        settings = self._replay.block.state.settings
+        packed = pack_slice(alone, settings, lambda reason, sentence: None)
         return {each.label(index) for each in packed for index in range(each.host_count)}
 
     def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> str:
@@ -476,7 +481,8 @@ def _with_hostname(addresses: Sequence[str] | None, label: str, scene: Scene) ->
 
 
 def _conditions(part: EndpointSlice, endpoint: Endpoint, kept: ClusterObjects) -> str:
-    why = why_not_ready(endpoint, kept.pods(part.metadata.namespace.encode().lower()))
+    pods = kept.pods(part.metadata.namespace.encode().lower())
+    why = why_unready(endpoint, {each.metadata.name: manifest_of(each) for each in pods})
     return f" ({why})" if why else ""
 
 

@@ -138,7 +138,7 @@ async def _explain_walk(
     """
     conf, (rrtype,) = MODELS[WALKER].read(asker.text), question.types
     setting, server = asker.settings[0], next(iter(conf.nameservers), "")
-    reasons = dict(setting.blocked)
+    reasons = {transport: each.sentence for transport, each in setting.blocked}
     if not any(map(setting.is_seen, conf.nameservers)):
         reasons["udp"] = f"it asks {setting.nameservers}: {UNSEEN}"
     queries: list[QueryReport] = []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.cluster.controllers.network_policy import Denial
 from hsdns.cluster.objects import Object
 from hsdns.explanation.client import Client, ClientPod
 from hsdns.explanation.explain import Explainer
@@ -56,7 +57,7 @@ SHOP = PodDns("shop")
 
 
 def explain(
-    name: str, pod: PodDns | str, *resolvers: str, types: tuple[int, ...] = (RRType.A, RRType.AAAA), denied: tuple[tuple[str, str], ...] = ()
+    name: str, pod: PodDns | str, *resolvers: str, types: tuple[int, ...] = (RRType.A, RRType.AAAA), denied: tuple[tuple[str, Denial], ...] = ()
 ) -> Explanation:  # fmt: skip
     """Explain a lookup of a Pod NS/p, or with a resolv.conf."""
     server = MemoryServer(COREFILE, None, OBJECTS)
@@ -112,7 +113,8 @@ def test_an_old_musl_drops_a_truncated_answer() -> None:
     ],
 )  # fmt: skip
 def test_network_policy(blocked: dict[str, str], resolver: str, first: str, name: str) -> None:
-    found = explain(name, SHOP, resolver, denied=tuple(blocked.items()))
+    denials = tuple((each, Denial(sentence, "")) for each, sentence in blocked.items())
+    found = explain(name, SHOP, resolver, denied=denials)
     assert found.cause.startswith(first)
 
 

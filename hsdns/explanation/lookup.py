@@ -256,6 +256,8 @@ async def _explained(
     found: dict[str, int] = {}
     for each in shown.queries:
         rrtype = type_from_text(each.type)
+        if each.answer is not None and each.answer.rcode == "NXDOMAIN":
+            rrtype = question.types[0]  # it is of all types, and most Services have IPv4 addresses
         has_addresses = each.answer is not None and bool(each.answer.addresses)
         if each.name not in found or (has_addresses and found[each.name] != RRType.A):
             found[each.name] = rrtype

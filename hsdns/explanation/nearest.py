@@ -366,7 +366,7 @@ class _Places:
 
     def _of_endpoint(self, label: bytes, labels: Labels, kind: bytes) -> Guesses:
         """The Services with an endpoint of this label, those of the namespace first."""
-        namespace, first = labels[-1], label + b"-0"
+        namespace, first, address = labels[-1], label + b"-0", address_in(label)
         for places in ((namespace,), [each for each in self._own if each != namespace]):
             keys = [(place, service) for place in places for service in self._own[place]]
             found: list[Guess] = []
@@ -375,7 +375,7 @@ class _Places:
                     yield None
                 value = self._values.get((place, service)) or NOTHING
                 why = f"{{}} is an endpoint of Service {text(service)}"
-                if _has_label(value, label):
+                if _has_label(value, label, address):
                     found.append(Guess((label, service, place, SVC), why.format(text(label))))
                 elif kind == SVC and place == namespace and _has_label(value, first):
                     found.append(Guess((service, place, SVC), why.format(text(first))))
@@ -441,9 +441,11 @@ def _ports(value: ServiceValue | None) -> Iterable[Port]:
     return {(each.name, each.protocol): each for each in every if each.name}.values()
 
 
-def _has_label(value: ServiceValue, label: bytes) -> bool:
-    """Whether an endpoint has a label; ServiceValue.labels would compute and keep those of every Service."""
-    address = address_in(label)
+def _has_label(value: ServiceValue, label: bytes, address: bytes | None = None) -> bool:
+    """Whether an endpoint has a label, which may be that of an address.
+
+    ServiceValue.labels would compute and keep those of every Service.
+    """
     return any(
         label in (part.labels or ())
         or (address is not None and any(True for _ in part.positions(address)))

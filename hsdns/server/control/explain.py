@@ -82,14 +82,13 @@ async def _explanation(door: Door, given: Mapping[str, str], pause: Pause) -> Ex
     )
 
     instance, is_lookup = door.serving(), not ASKER.isdisjoint(given)
-    configuration = instance.configuration
     word = read_word(given["name"], given.get("namespace", ""))
-    name = await name_of(configuration, instance, word, as_typed=is_lookup)
+    name = await name_of(instance, word, as_typed=is_lookup)
     if is_lookup:
         asking = from_parameters({**given, "name": name})
-        return await explain_lookup(configuration, instance, asking, pause=pause)
+        return await explain_lookup(instance, asking, pause=pause)
     qname, qtype = read_question(name, given.get("type", ""))
-    explainer = make_explainer(configuration, instance, asks=True, pause=pause)
+    explainer = make_explainer(instance, asks=True, pause=pause)
     found = await explainer.explain(qname, qtype, door.clock())
     beside = [] if door.faults is None else door.faults.beside_the_chain()
     found.plugins[:0] = [PluginStep("fault", words) for words in beside]
@@ -154,7 +153,7 @@ class Causes:
         from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - for those who look
 
         forwarded, pause = _forwarded(instance, failing), resting(self._door.clock)
-        explainer = make_explainer(instance.configuration, instance, asks=False, pause=pause)
+        explainer = make_explainer(instance, asks=False, pause=pause)
         qtype = type_from_text(failing.type)
         try:
             found = await explainer.explain(failing.name, qtype, self._door.clock())

@@ -19,10 +19,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 import yaml
 
+from hsdns.causes.cause import Cause
 from hsdns.causes.labels import MADE_LABELS
+from hsdns.causes.view import PODS, SLICES, View
 from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.kinds import (
-    ContainerPort,
     Endpoints,
     PodManifest,
     PodSpec,
@@ -126,6 +127,10 @@ class Manifest:
         """Make a remark about a field; `at` is the field with the position, if it is another."""
         return Remark(self.at(at or field), str(self), field, sentence, level, edit)
 
+    def caused(self, field: str, cause: Cause, *, at: str = "") -> Remark:
+        """Make a remark about a field that is a cause."""
+        return self.remark(field, cause.sentence, at=at)._replace(todo=cause.todo)
+
     def replaced(self, field: str, text: str, *, is_key: bool = False) -> Edit | None:
         """The edit that replaces the value of a field, or its key; None if that is not one word on one line.
 
@@ -218,6 +223,14 @@ class Objects:
             ("", each.name) for each in manifests
         }
         return not self._patched.isdisjoint(words | {(each.kind, "") for each in manifests})
+
+    @cached_property
+    def view(self) -> View:
+        """The objects as causes are found in them."""
+        kinds = ((SLICES, "EndpointSlice"), (PODS, "Pod"))
+        unknown = {plural: "there are none" for plural, kind in kinds if not self.of(kind)}
+        objects = ((each.kind, each.object) for each in self.manifests)
+        return View(objects, unknown, is_live=self.is_whole)
 
     def directives(self, name: str) -> Iterator[Placed]:
         """The directives with a name of all Corefiles."""
@@ -430,15 +443,6 @@ def mappings_at(value: Any, path: str) -> list[tuple[int, dict[str, Any]]]:
     found = value_at(value, path)
     listed = enumerate(found if isinstance(found, list) else ())
     return [(at, each) for at, each in listed if isinstance(each, dict)]
-
-
-def ports_of(pods: PodSet) -> Iterator[ContainerPort]:
-    """The ports of containers that run as long as the pod."""
-    for container in pods.spec.containers or ():
-        yield from container.ports or ()
-    for container in pods.spec.init_containers or ():
-        if container.restart_policy == "Always":
-            yield from container.ports or ()
 
 
 def texts_of(value: Any, field: str) -> Iterator[tuple[str, str]]:

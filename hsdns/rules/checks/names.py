@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from hsdns.causes.alias import DOMAIN
+from hsdns.causes.alias import DOMAIN, cause_of_missing
 from hsdns.causes.labels import is_misspelt
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.objects import Service
@@ -31,7 +31,7 @@ _COMMENT: Final = re.compile(r"^\s*(?:#|//|;|--).*$", re.MULTILINE)
 _NO_SERVICE: Final = "there is no Service"
 _MADE: Final = ("kubernetes", "default")  # the Service of the API server
 _ORDINAL: Final = re.compile(r"(.+)-(\d{1,9})")
-_UNREAD: Final = frozenset(("CustomResourceDefinition", "Service", "EndpointSlice", "Endpoints"))
+_UNREAD: Final = frozenset(("CustomResourceDefinition", "EndpointSlice", "Endpoints"))
 
 
 class _Used(NamedTuple):
@@ -53,6 +53,8 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     for field, text in texts_of(manifest.content, ""):
         if field.startswith(("metadata.labels", "metadata.name", "metadata.managedFields")):
             continue
+        if manifest.kind == "Service" and field != "spec.externalName":
+            continue
         for found in _HOST.finditer(_COMMENT.sub("", text) if "\n" in text else text):
             is_url = found["before"] in ("://", "@") or bool(found["port"])
             used = _used(objects, manifest, found["host"], is_url)
@@ -60,11 +62,12 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
             if why and found["host"] not in told:
                 told.add(found["host"])
                 is_elsewhere = why.startswith(_NO_SERVICE) and not why.endswith("?")
-                yield manifest.remark(
-                    field,
-                    f"nothing in these files answers {found['host']}: {why}",
-                    level="warning" if is_elsewhere else "",
-                )
+                sentence = f"nothing in these files answers {found['host']}: {why}"
+                if isinstance(manifest.object, Service):
+                    keys = [each.key for _, each in objects.services]
+                    cause = cause_of_missing(manifest.object, keys)
+                    sentence = f"{cause.sentence}; {cause.todo}" if cause is not None else sentence
+                yield manifest.remark(field, sentence, level="warning" if is_elsewhere else "")
 
 
 def _used(objects: Objects, manifest: Manifest, host: str, is_url: bool) -> _Used | None:

@@ -25,6 +25,7 @@ from hsdns.causes.labels import (
     telling_label,
     unlike,
 )
+from hsdns.causes.ports import ports_of
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.controllers.defaults import Refused, check_domain
 from hsdns.cluster.controllers.kinds import Workload
@@ -36,7 +37,6 @@ from hsdns.rules.objects import (
     check,
     is_headless,
     is_near,
-    ports_of,
     value_at,
 )
 from hsdns.rules.rule import Remark
@@ -217,8 +217,8 @@ def _is_of_name(
 def lacking_port(service: Service, own: PodSet, other: PodSet) -> str:
     """A port that a Service leads to in its own pods, if others have ports, and none of the Service."""
     targets = [each.target_port or each.port for each in service.spec.ports or ()]
-    has = {name for each in ports_of(own) for name in (each.name, each.container_port)}
-    others = {name for each in ports_of(other) for name in (each.name, each.container_port)}
+    has = {name for each in ports_of(own.spec) for name in (each.name, each.container_port)}
+    others = {name for each in ports_of(other.spec) for name in (each.name, each.container_port)}
     reached = [each for each in targets if each in has]
     return str(reached[0]) if reached and others and not others.intersection(targets) else ""
 

@@ -57,5 +57,5 @@ def test_colours_of_a_terminal_and_a_link_to_the_page() -> None:
     assert heading == "\x1b[1mService db\x1b[0m"
     assert found.startswith("  \x1b[31merror\x1b[0m: spec.externalName: ")
     assert f"\x1b]8;;{FOUND.page}\x1b\\HS131 [*]\x1b]8;;\x1b\\" in found
-    assert line.endswith("  externalName: 10.1.2.3 # \\x1b")
+    assert line.endswith("  externalName: 10.1.2.3 # \\u001b")
     assert mark.endswith(f"{' ' * 16}\x1b[31m^^^^^^^^\x1b[0m")

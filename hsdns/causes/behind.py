@@ -102,7 +102,7 @@ def _followed(service: Service, slices: Sequence[EndpointSlice]) -> list[Endpoin
 def cause_behind(view: View, service: Service, port: ServicePort | None = None) -> Cause | None:
     """Why nothing stands behind a Service, or behind one port of it; None if something does, or it is not known."""
     if service.spec.type == "ExternalName":
-        return cause_of_alias(service, view.services.get)
+        return cause_of_alias(service, view.services.get, view.domain)
     if SLICES in view.unknown:
         return None
     slices = view.slices(service.key)

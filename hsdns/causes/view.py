@@ -75,6 +75,7 @@ class View:
         is_live: bool = False,
     ) -> None:
         self.unknown, self.is_live = dict(unknown or {}), is_live
+        self.domain = "cluster.local"  # of the cluster: kubeadm's default, as in most
         self.services: dict[Key, Service] = {}
         self.endpoints: dict[Key, Endpoints] = {}
         self._slices: defaultdict[Key, dict[str, EndpointSlice]] = defaultdict(dict)

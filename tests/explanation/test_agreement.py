@@ -181,4 +181,6 @@ def test_a_name_fails_as_the_specification_says_and_each_tool_tells_one_cause(
             assert found["cause"].partition(": ")[2] == cause.sentence
         else:
             assert reply.answer
-            assert status != 1  # where the host of an ExternalName is another server's, it is not known
+            assert (
+                status != 1
+            )  # where the host of an ExternalName is another server's, it is not known

@@ -215,8 +215,12 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
             return _Why("", part, ": its EndpointSlices are empty", f"add endpoints to {part}")
         stray = _stray(view, namespace, name)
         if stray is not None:
-            part = f"EndpointSlice {namespace}/{stray.metadata.name}"
+            part = f"EndpointSlice {stray.metadata.namespace}/{stray.metadata.name}"
             owner = (stray.metadata.labels or {})[SERVICE_NAME_LABEL]
+            if owner == name:
+                sentence = f": {part} has its label, but is not in namespace {namespace}"
+                todo = f"create {part} in namespace {namespace}"
+                return _Why("HS151", part, sentence, todo)
             sentence = f": the label of {part} names another Service; {unread_slice(owner)}"
             todo = f"set the label {SERVICE_NAME_LABEL} of {part} to {name}"
             return _Why("HS151", part, sentence, todo)
@@ -249,9 +253,11 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
 
 def _stray(view: View, namespace: str, name: str) -> EndpointSlice | None:
     """A slice that may be meant for a Service: its label is like the name, or its own name is."""
-    for part in view.stray_slices(namespace):
+    for part in view.stray_slices():
         owner = (part.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
-        if is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-"):
+        is_near = part.metadata.namespace == namespace
+        is_like = is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-")
+        if is_like if is_near else owner == name:
             return part
     return None
 

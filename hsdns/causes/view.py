@@ -109,10 +109,10 @@ class View:
         """The EndpointSlices of a Service."""
         return [*self._slices.get(key, {}).values()]
 
-    def stray_slices(self, namespace: str) -> Iterator[EndpointSlice]:
+    def stray_slices(self) -> Iterator[EndpointSlice]:
         """The slices of Services that are not there."""
         for key, found in self._slices.items():
-            if key[0] == namespace and key not in self.services:
+            if key not in self.services:
                 yield from found.values()
 
     def pods(self, namespace: str) -> list[PodManifest]:

@@ -25,7 +25,15 @@ from hsdns.cluster.freshness import (
     spec_counter,
     versions_of,
 )
-from hsdns.cluster.history import History, Noted, Replaced, ServiceFacts
+from hsdns.cluster.history import (
+    ADDED,
+    CHANGED,
+    DELETED,
+    History,
+    Noted,
+    Replaced,
+    ServiceFacts,
+)
 from hsdns.cluster.objects import EndpointSlice, Service, ServiceImport
 from hsdns.cluster.pack import (
     RejectedObjects,
@@ -49,7 +57,6 @@ if TYPE_CHECKING:
 
 Owner = TypeVar("Owner", bound=tuple[object, ...])
 
-ADDED, CHANGED, DELETED = "added", "changed", "deleted"
 _NOTHING: Final = ServiceValue(None)  # never changed, as no name is looked up in it
 
 

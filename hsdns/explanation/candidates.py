@@ -216,7 +216,7 @@ class Candidates:
         other = f", but no {self._asked_port}" if ports else ""
         return f"{self._place} has {_port_names(ports)}{other}"
 
-    def _with_spec(self, cause: str, needed: str, **fields: object) -> Change:
+    def _with_spec(self, cause: str, needed: str, todo: str = "", **fields: object) -> Change:
         """Change fields of the owner's spec, in addition to earlier changes."""
         owner = self._owner
 
@@ -226,7 +226,7 @@ class Candidates:
                 structs.replace(now, spec=structs.replace(now.spec, **fields))
             )
 
-        return Change(self._place, cause, needed, make)
+        return Change(self._place, cause, needed, make, todo)
 
     def _as_headless(self, cause: str) -> Change:
         fields: dict[str, Any] = {"type": "ClusterIP", "cluster_ip": "None", "cluster_ips": None}

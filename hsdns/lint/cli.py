@@ -149,8 +149,10 @@ def _lint(
     objects = len(read.objects.manifests) + sum(
         not each.source.owner for each in read.objects.corefiles
     )
-    remarks = [*listed.remarks, *read.left_out]
-    unread = [*problems, *read.unread]
+    # A program has written standard input, and should have rendered it.
+    rendered = [each for each in read.left_out if each.startswith(f"{NAME}:")]
+    remarks = [*listed.remarks, *(each for each in read.left_out if each not in rendered)]
+    unread = [*problems, *read.unread, *rendered]
     if not objects and not unread:
         nothing = f"{' '.join(paths)}: there is no manifest and no Corefile, so nothing was checked"
         # Files are named one by one by programs too, such as pre-commit, which do not know what is in them.

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from hsdns.cluster.controllers.document import two_clusters
 from hsdns.corefile.lexer import Source
 from hsdns.corefile.mounted import COREFILE, ConfigMap, Mounted, corefiles
 from hsdns.corefile.tree import CorefileError, Position, did_you_mean
@@ -83,6 +84,12 @@ def read_files(
                 problems = []
             manifests += found
             unread += problems
+    namespaces = [each for each in manifests if each.kind == "Namespace"]
+    mixed = two_clusters(
+        (each.name, str(each.metadata.get("uid") or ""), f"{each.file}:{each.at('').line}")
+        for each in namespaces
+    )
+    unread += filter(None, [mixed])
     silences += (silence for each in manifests for silence in _annotations(each))
     texts += corefiles_of(manifests)
     return Files(

@@ -340,6 +340,14 @@ class Server:
         """Run a coroutine until the server has closed."""
         return self._tasks.spawn(coro, name)
 
+    def remember(self) -> None:
+        """Remember rates and names that fail, for readers that come later; once there are pages that show them."""
+        if self.door.past is None:
+            from hsdns.server.control.queries import past_of, remember  # noqa: PLC0415 - as the pages
+
+            past_of(self.door)
+            self._tasks.spawn(remember(self.door), "memory of top")
+
     async def reload(self, *, only_if_changed: bool = False) -> bool:
         """Serve the Corefile as it is now; an error is logged and counted, and the previous configuration stays."""
         async with self._changing:

@@ -183,7 +183,7 @@ class Whole:
             {key: self.names.label_count(*key) for key in self._keys},
             {index: self.counters.read(index) for index in self._looked_at},
             (services.changes, self.store.serial, services.external_serial, self.rejected),
-            services.history.since(0.0),
+            services.history.after(None),
         ]
 
 

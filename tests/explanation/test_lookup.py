@@ -57,7 +57,7 @@ SHOP = PodDns("shop")
 
 
 def explain(
-    name: str, pod: PodDns | str, *resolvers: str, types: tuple[int, ...] = (RRType.A, RRType.AAAA), denied: tuple[tuple[str, str], ...] = ()
+    name: str, pod: PodDns | str, *resolvers: str, types: tuple[int, ...] = (RRType.A, RRType.AAAA), denied: tuple[tuple[str, Denial], ...] = ()
 ) -> Explanation:  # fmt: skip
     """Explain a lookup of a Pod NS/p, or with a resolv.conf."""
     server = MemoryServer(COREFILE, None, OBJECTS)

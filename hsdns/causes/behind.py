@@ -78,7 +78,7 @@ def leads_somewhere(
     service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None = None
 ) -> bool:
     """Whether a Service, or one port of it, leads to an endpoint."""
-    slices = _followed(service, slices)
+    slices = _followed(service, slices, port)
     reached = {
         each.name or ""
         for part in slices
@@ -94,9 +94,12 @@ def leads_somewhere(
     return any((each.name or "") in reached for each in service.spec.ports)
 
 
-def _followed(service: Service, slices: Sequence[EndpointSlice]) -> list[EndpointSlice]:
-    """The slices that clients get to: kube-proxy takes none with host names for addresses."""
-    return [each for each in slices if is_headless(service) or each.address_type != FQDN]
+def _followed(
+    service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None
+) -> list[EndpointSlice]:
+    """The slices that clients get to: host names for addresses have no SRV records, and kube-proxy takes none."""
+    takes_names = is_headless(service) and port is None
+    return [each for each in slices if takes_names or each.address_type != FQDN]
 
 
 def cause_behind(view: View, service: Service, port: ServicePort | None = None) -> Cause | None:
@@ -110,7 +113,7 @@ def cause_behind(view: View, service: Service, port: ServicePort | None = None) 
         return None
     if not slices and not service.spec.selector and ENDPOINTS in view.unknown:
         return None
-    followed = _followed(service, slices)
+    followed = _followed(service, slices, port)
     listed = [(part, each) for part in followed for each in part.endpoints or ()]
     used = [each for _, each in listed if _is_used(service, each, slices)]
     if used:

@@ -279,8 +279,9 @@ def failing_names(items: list[Item]) -> Iterator[str]:
                     yield each, endpoint
 
     def reaches(key: tuple[str, str], port: str) -> bool:
-        names = (found.get("name") or "" for part, _ in behind(key) for found in part.get("ports") or ())  # fmt: skip
-        return port in names
+        """Whether there are SRV records, which host names do not have."""
+        parts = [part for part, _ in behind(key) if part["addressType"] != "FQDN"]
+        return any((each.get("name") or "") == port for part in parts for each in part.get("ports") or ())  # fmt: skip
 
     def leads(key: tuple[str, str], depth: int = 0) -> bool:
         """Whether the name of a Service leads to something."""

@@ -213,9 +213,10 @@ class Explainer:
         rcode = rcode_to_text(reply.rcode)
         outcome, cause = _outcome(reply, visits, cluster, needed, service, doubt.why)
         blind = [] if cluster is None else cluster.blind
-        known = cluster.cause.sentence if cluster is not None and cluster.cause is not None else ""
-        is_told = bool(known) and cause == known  # whatever the target of an alias may be
-        if reply.answer and not is_told and not reply.rcode and outcome == "does not resolve":
+        # An answer whose dead end is known says nothing of its target.
+        is_dead_end = cluster is not None and cluster.cause is not None and not reply.rcode
+        is_alias = bool(reply.answer) and not reply.rcode and outcome == "does not resolve"
+        if is_alias and not is_dead_end:
             if doubt.why:
                 outcome, cause = "could not tell", f"{rcode}: {cause}; {doubt.why}"
             else:
@@ -224,7 +225,7 @@ class Explainer:
                     if processor.refused
                     else f"; its target has no {type_to_text(qtype)} record"
                 )
-        elif doubt.why and not is_told and (outcome != "could not tell" or doubt.is_unread):
+        elif doubt.why and not is_dead_end and (outcome != "could not tell" or doubt.is_unread):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
         near, is_meant = Nearest(), False
@@ -407,8 +408,8 @@ def _outcome(
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
         is_alias = service is not None and service.kind == "ExternalName"
         if cluster.cause is not None and (outcome == "resolves" or is_alias):
-            found = "leads nowhere" if outcome == "resolves" else outcome
-            return found, cluster.cause.sentence
+            leads_nowhere = outcome == "resolves"
+            return "leads nowhere" if leads_nowhere else outcome, cluster.cause.sentence
         return outcome, cause
     count = counted(len(reply.answer), "record") if reply.answer else ""
     if made.reply is not None and made.reply.error and not made.is_own:

@@ -5,7 +5,7 @@ Rule 1: a name is proposed only if the server has records of the queried type fo
 Rule 2: there are three kinds of guesses, and one is made only if the one before it found nothing: the same labels in
         another form; an object that has exactly a label of the name, in another place; a label that is spelt alike.
 Rule 3: words are spelt alike as people mistype them: few edits for their length, and the same digits; or one is the
-        other with more parts in front or behind, as Helm makes names.  Random text is like nothing.
+        other with the parts that charts and Helm add to names.  Random text is like nothing.
 """
 
 from __future__ import annotations
@@ -442,7 +442,7 @@ class _Places:
             if len(before) == 1 and value is not None:
                 ways.append((0, value.labels))
         for at, words in ways:
-            for word in alike_words(labels[at], words):
+            for word in alike_words(labels[at], words, text(namespace)):
                 if word is None:
                     yield None
                 else:
@@ -493,7 +493,7 @@ LONG: Final = 8  # letters of a word in which people make two mistakes
 MANY: Final = 3  # more edits than are looked for
 
 
-def alike_words(word: bytes, words: Iterable[bytes]) -> Iterator[bytes | None]:
+def alike_words(word: bytes, words: Iterable[bytes], namespace: str = "") -> Iterator[bytes | None]:
     """The words that are mistyped, else those with other parts, if they are few; None where others may run."""
     mistyped: list[bytes] = []
     longer: list[bytes] = []
@@ -503,7 +503,7 @@ def alike_words(word: bytes, words: Iterable[bytes]) -> Iterator[bytes | None]:
             yield None
         if is_mistyped(shown, other := text(each)):
             mistyped.append(each)
-        elif has_parts(shown, other):
+        elif has_parts(shown, other, namespace):
             longer.append(each)
     found = mistyped or longer
     if len(found) <= MOST_SAID:
@@ -553,17 +553,23 @@ def _edits(word: str, other: str, *, is_short: bool) -> int:
     return row[-1]
 
 
-def has_parts(word: str, other: str) -> bool:
-    """Whether one word is the other with one or two parts in front or behind, none of them a number."""
+# Parts that charts put behind a name, and that people put in front of one.
+BEHIND: Final = frozenset(
+    "svc service services headless hl master primary replica replicas server client cluster node nodes peers "
+    "discovery internal external http lb ro rw".split()
+)
+IN_FRONT: Final = frozenset("my prod production staging stage dev test qa release".split())
+
+
+def has_parts(word: str, other: str, namespace: str = "") -> bool:
+    """Whether one word is the other with usual parts behind, or a release, an environment or a namespace in front."""
     parts, longer = sorted((word.split("-"), other.split("-")), key=len)
-    count = len(longer) - len(parts)
-    if not 1 <= count <= 2 or len("".join(parts)) < 3:
+    if len("".join(parts)) < 3 or len(parts) == len(longer):
         return False
-    more = (
-        longer[:count]
-        if longer[count:] == parts
-        else longer[-count:]
-        if longer[:-count] == parts
-        else []
-    )
-    return bool(more) and not any(any(map(str.isdigit, each)) for each in more)
+    for at in range(len(longer) - len(parts) + 1):
+        front, end = "-".join(longer[:at]), at + len(parts)
+        is_release = at == 1 and len(word) < len(other) and front.isalpha()
+        is_usual = not front or is_release or front in IN_FRONT or front == namespace
+        if longer[at:end] == parts and is_usual and BEHIND.issuperset(longer[end:]):
+            return True
+    return False

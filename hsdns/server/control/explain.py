@@ -172,13 +172,10 @@ def key_of(failing: FailingName) -> Question:
 def _sentence(found: Explanation, forwarded: str) -> str:
     if found.outcome == "resolves":
         return RESOLVES
-    if forwarded and any(each.plugin == "forward" for each in found.plugins):
+    # Of a name that is meant to be one of the cluster, the cause is not what another server says.
+    if forwarded and not found.todo and any(each.plugin == "forward" for each in found.plugins):
         return forwarded
-    cause = found.cause.removeprefix(f"{found.rcode}: ")
-    if found.nearest and found.nearest[0].why not in cause:
-        near = found.nearest[0]
-        cause += f"; {near.name} exists ({near.why})"
-    return cause
+    return found.cause.removeprefix(f"{found.rcode}: ")
 
 
 def _forwarded(instance: Instance, failing: FailingName) -> str:

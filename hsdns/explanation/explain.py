@@ -600,6 +600,7 @@ class _Cluster:
         namespace, name = text(parsed.namespace), text(parsed.name)
         selector = owner.spec.selector if owner is not None else None
         self.view = view = await live.view(self.seen, namespace, selector or {})
+        view.domain = self.replay.zone.to_text().removesuffix(".")
         if parsed.endpoint:
             self.cause = cause_of_pod(view, namespace, name, text(parsed.endpoint))
         elif owner is not None:
@@ -618,6 +619,7 @@ class _Cluster:
         for service in seen.objects:
             if isinstance(service, Service) and service.key == key:
                 view = await live.view(seen, key[0], service.spec.selector or {})
+                view.domain = domain
                 found = cause_behind(view, service)
                 return through(alias, found or await self._of_target(service, live, depth + 1))
         return None

@@ -6,6 +6,8 @@ labels.py -> Cause.
     view.py       the objects of a namespace or of a cluster, as one reads them for a cause
     intended.py   the names that the objects mean to exist
     behind.py     from a Service back to its pods, their workload, or the field that is wrong
+    pod.py        why a pod is not ready
+    ports.py      the ports of a Service that no endpoint has
     labels.py     the pods that a selector means, though it does not match them
     failing.py    all names that are not answered, or that lead nowhere
     cause.py      a cause: the sentence and what to do

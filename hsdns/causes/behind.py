@@ -22,13 +22,27 @@ from hsdns.causes.labels import (
     in_other_namespace,
     is_misspelt,
     mismatch,
-    nearest,
     unlike,
 )
 from hsdns.causes.pod import Trouble, trouble_of
+from hsdns.causes.ports import (
+    choices,
+    differing_ports,
+    meant_port,
+    named,
+    ports_of,
+    quoted,
+    without_ports,
+    wrong_target,
+)
 from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Controlled, View
-from hsdns.cluster.controllers.endpointslice import NO_ADDRESSES
-from hsdns.cluster.controllers.kinds import ContainerPort, PodManifest, is_ready
+from hsdns.cluster.controllers.endpointslice import (
+    LEADER,
+    NO_ADDRESSES,
+    SKIP_MIRROR,
+    is_mirrored,
+)
+from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
@@ -39,7 +53,6 @@ from hsdns.cluster.objects import (
     ServicePort,
     labels_text,
 )
-from hsdns.corefile.tree import did_you_mean
 
 FQDN: Final = "FQDN"
 _FAILURE: Final = "ReplicaFailure"  # a condition of Deployments and ReplicaSets
@@ -207,6 +220,12 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
             sentence = f": the label of {part} names another Service; {unread_slice(owner)}"
             todo = f"set the label {SERVICE_NAME_LABEL} of {part} to {name}"
             return _Why("HS151", part, sentence, todo)
+        mark = mirror_mark(view.endpoints.get(service.key))
+        if mark:
+            part = f"Endpoints {namespace}/{name}"
+            return _Why(
+                "HS153", part, f": {part}: {not_mirrored(mark)}", f"remove {mark} of {part}"
+            )
         return _Why(
             "",
             place(service),
@@ -235,6 +254,19 @@ def _stray(view: View, namespace: str, name: str) -> EndpointSlice | None:
         if is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-"):
             return part
     return None
+
+
+def mirror_mark(found: Endpoints | None) -> str:
+    """The label or annotation because of which Endpoints are not mirrored; "" if there is none."""
+    if found is None or is_mirrored(found):
+        return ""
+    is_label = (found.metadata.labels or {}).get(SKIP_MIRROR) == "true"
+    return f"the label {SKIP_MIRROR}" if is_label else f"the annotation {LEADER}"
+
+
+def not_mirrored(mark: str) -> str:
+    """What follows from it."""
+    return f"with {mark} no EndpointSlice is made of them, and DNS reads slices only"
 
 
 def unread_slice(owner: str) -> str:
@@ -312,8 +344,8 @@ def _of_workload(view: View, found: Controlled) -> _Why:
 
 def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _Why:
     namespace, name = service.key
-    where, candidates = place(service), list(view.labelled(namespace))
-    near = nearest(name, selector, candidates, service.metadata.labels or {})
+    where, candidates = place(service), view.labelled(namespace)
+    near = candidates.nearest(name, selector, service.metadata.labels or {})
     if near is not None:
         sentence = f": {mismatch(selector, near.place, near.labels)}"
         return _Why("HS101", where, sentence, _patch(view, service, selector, near.labels))
@@ -349,77 +381,35 @@ def _of_ports(
     view: View, service: Service, port: ServicePort, slices: Sequence[EndpointSlice]
 ) -> _Why:
     """Why no slice has a port of a Service, though it has endpoints."""
-    namespace = service.metadata.namespace
-    selector = service.spec.selector or {}
-    named = f'port "{port.name}"' if port.name else f"port {port.port}"
+    namespace, selector = service.metadata.namespace, service.spec.selector or {}
     if selector and isinstance(port.target_port, str):
         templates = list(view.templates(namespace, selector))
         pods = view.selected(namespace, selector)
-        specs = [each.workload.spec.template.spec for each in templates] or [
-            each.spec for each in pods
-        ]
-        known = [
-            each for spec in specs for one in spec.containers or () for each in one.ports or ()
-        ]
-        where = (
-            str(templates[0])
-            if templates
-            else f"pod {pods[0].metadata.name}"
-            if pods
-            else "its pods"
-        )
-        what = wrong_target(port, known, where)
-        todo = f"set targetPort of {named} of {place(service)} to {_ports_shown(known) or 'the number of the port'}"
+        specs = [each.workload.spec.template.spec for each in templates]
+        every = [one for spec in specs or [each.spec for each in pods] for one in ports_of(spec)]
+        whose = "its pods"
+        if templates or pods:
+            whose = str(templates[0]) if templates else f"pod {pods[0].metadata.name}"
+        known = {each.name: each for each in every if each.name}
+        meant = meant_port(port, known)
+        right = meant or choices(every) or "the number of the port"
         return _Why(
-            "HS111", place(service), f"no endpoint of {place(service)} has {named}: {what}", todo
+            "HS111",
+            place(service),
+            wrong_target(port, known, meant, whose),
+            f"set targetPort of {named(port)} of {place(service)} to {right}",
         )
     part = next((each for each in slices if each.endpoints), slices[0])
     where = f"EndpointSlice {namespace}/{part.metadata.name}"
     if not part.ports:
-        return _Why(
-            "HS152", where, without_ports(place(service), where), f"add port {port.port} to {where}"
-        )
-    shown = ", ".join(sorted({_quoted(each.name or "") for each in part.ports}))
+        todo = f"add port {port.port} to {where}"
+        return _Why("HS152", where, without_ports(place(service), where), todo)
     return _Why(
         "HS113",
         where,
-        differing_ports(port, place(service), shown, where),
-        f"name the port of {where} {_quoted(port.name or '')}",
+        differing_ports(port, place(service), (each.name or "" for each in part.ports), where),
+        f"name the port of {where} {quoted(port.name or '')}",
     )
-
-
-def wrong_target(port: ServicePort, known: Sequence[ContainerPort], where: str) -> str:
-    """Why no container has a named target port."""
-    name = port.target_port
-    other = next((each for each in known if each.name == name), None)
-    if other is not None:
-        return f'the container port "{name}" of {where} is {other.protocol or "TCP"}, not {port.protocol or "TCP"}'
-    names = sorted({each.name for each in known if each.name})
-    has = f"; it has {', '.join(names)}" if names else ", nor any other name"
-    return (
-        f'no container of {where} has a port named "{name}"{did_you_mean(str(name), names) or has}'
-    )
-
-
-def without_ports(service: str, where: str) -> str:
-    """What follows from slices without ports."""
-    return f"{where} has no ports and {service} has, so it has no SRV records, and a cluster IP leads nowhere"
-
-
-def differing_ports(port: ServicePort, service: str, shown: str, where: str) -> str:
-    """What follows from other names of the ports."""
-    return (
-        f"the port is {_quoted(port.name or '')} in {service} and {shown} in {where}; "
-        "they must have the same name"
-    )
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if name else "unnamed"
-
-
-def _ports_shown(known: Sequence[ContainerPort]) -> str:
-    return " or ".join(dict.fromkeys(each.name or str(each.container_port) for each in known))
 
 
 # The name of a pod below a Service.
@@ -483,6 +473,8 @@ def _meaning(view: View, namespace: str, service_name: str, label: str) -> Contr
     if found is None or not number.isdecimal() or found.workload.spec.service_name != service_name:
         return None
     first = found.workload.spec.ordinals.start
+    if not found.workload.spec.replicas:
+        return found  # it means none: that is why
     is_one = first <= int(number) < first + (found.workload.spec.replicas or 0)
     return found if is_one else None
 
@@ -490,23 +482,14 @@ def _meaning(view: View, namespace: str, service_name: str, label: str) -> Contr
 def _without_service(
     view: View, namespace: str, name: str, found: Controlled | None, pod: PodManifest | None
 ) -> Cause | None:
-    if found is None and pod is None:
+    if found is not None:
+        labels, where, field = found.labels, f"{found.kind} {namespace}/{found.name}", "serviceName"
+        whose, code = f"the pods of {found}", "HS102"
+    elif pod is not None:
+        labels, where = pod.metadata.labels or {}, f"Pod {namespace}/{pod.metadata.name}"
+        whose, field, code = f"pod {pod.metadata.name}", "subdomain", "HS106"
+    else:
         return None
-    labels = (
-        found.labels
-        if found is not None
-        else (pod.metadata.labels or {})
-        if pod is not None
-        else {}
-    )
-    whose = (
-        f"the pods of {found}"
-        if found is not None
-        else f"pod {pod.metadata.name}"
-        if pod is not None
-        else ""
-    )
-    have = "have no names of their own" if found is not None else "has no name of its own"
     others = [
         each.metadata.name
         for each in view.services.values()
@@ -515,18 +498,21 @@ def _without_service(
         and each.spec.selector
         and each.spec.selector.items() <= labels.items()
     ]
-    hint = f"; Service {others[0]} selects them" if others and found is not None else ""
-    where = (
-        f"{found.kind} {namespace}/{found.name}"
-        if found is not None
-        else f"Pod {namespace}/{pod.metadata.name if pod else ''}"
-    )
-    return Cause(
-        "HS102" if found is not None else "HS106",
-        where,
-        f"there is no Service {namespace}/{name}, so {whose} {have}{hint}",
-        f"add a headless Service {namespace}/{name} with selector {labels_text(_short(labels))}",
-    )
+    path = f"{namespace}/{name}"
+    if others:
+        todo = f"set {field} of {where} to {others[0]}, or add a headless Service {path}"
+    else:
+        selector = labels_text(_short(labels))
+        todo = f"add a headless Service {path} with selector {selector}"
+    return Cause(code, where, nameless(path, whose, others[:1]), todo)
+
+
+def nameless(path: str, whose: str, others: Sequence[str]) -> str:
+    """What follows from a serviceName or subdomain that is no Service; `others` select the pods."""
+    is_one = whose.startswith("pod ")
+    have = "has no name of its own" if is_one else "have no names of their own"
+    hint = f"; Service {others[0]} selects {'it' if is_one else 'them'}" if others else ""
+    return f"there is no Service {path}, so {whose} {have}{hint}"
 
 
 def _short(labels: Mapping[str, str]) -> dict[str, str]:

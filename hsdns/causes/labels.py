@@ -10,10 +10,12 @@ Rule 3: `cache-1` and `cache-2` are two names, not one misspelt.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from hsdns.cluster.objects import labels_text
 
@@ -78,6 +80,58 @@ def nearest(
     return best[1] if best is not None and best[0] else None
 
 
+class Neighbours(Generic[L]):
+    """The pods of a namespace by the values of their labels: nearest() of them, without a look at each.
+
+    Pods that no selector means share neither a value with it nor one that is spelt alike, nor a name; words that are
+    spelt alike have letters in common.
+    """
+
+    def __init__(self, pods: Iterable[L]) -> None:
+        self._pods = list(pods)
+        self._names: defaultdict[str, set[int]] = defaultdict(set)
+        self._values: defaultdict[str, set[int]] = defaultdict(set)
+        for at, each in enumerate(self._pods):
+            self._names[_bare(each.name)].add(at)
+            for value in each.labels.values():
+                self._values[value].add(at)
+        self._letters = [(_letters(each), len(each), each) for each in self._values]
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def nearest(
+        self, name: str, selector: Mapping[str, str], labels: Mapping[str, str] = _NONE
+    ) -> L | None:
+        """The pods that the selector of Service `name` means, as of all of them."""
+        chosen = set(self._names.get(_bare(name), ()))
+        own = (labels[key] for key in _IDENTITY if key in labels)
+        for value in (*selector.values(), *own):
+            chosen |= self._values.get(value, set())
+        for key, value in selector.items():
+            if key not in MADE_LABELS:
+                for other in self._alike(value):
+                    chosen |= self._values[other]
+        return nearest(name, selector, [self._pods[at] for at in sorted(chosen)], labels)
+
+    def _alike(self, value: str) -> Iterator[str]:
+        """The values that are spelt like one."""
+        letters, length = _letters(value), len(value)
+        for found, other_length, other in self._letters:
+            most = max(2, (length + other_length) // 4)
+            if (letters ^ found).bit_count() <= most and is_misspelt(value, other):
+                yield other
+
+
+def _letters(value: str) -> int:
+    """The letters of a value, as bits."""
+    found = 0
+    for each in value.lower():
+        if each.isalnum():
+            found |= 1 << (ord(each) & 127)
+    return found
+
+
 def nearness(
     name: str, selector: Mapping[str, str], pods: Labelled, labels: Mapping[str, str] = _NONE
 ) -> int:
@@ -115,7 +169,13 @@ def kinship(service: str, workload: str) -> int:
     """Whether a Service and a workload have the same name, or one but for what the Service is for."""
     if service == workload:
         return _EXACT
-    return 2 if _PURPOSE.sub("", service) == _PURPOSE.sub("", workload) else 0
+    return 2 if _bare(service) == _bare(workload) else 0
+
+
+@lru_cache(100_000)
+def _bare(name: str) -> str:
+    """A name without what its Service is for."""
+    return _PURPOSE.sub("", name)
 
 
 def _agreement(labels: Mapping[str, str], has: Mapping[str, str]) -> int:

@@ -7,7 +7,7 @@ Rule 2: of the texts in a status, those of the scheduler and the kubelet are sai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import (
@@ -18,6 +18,7 @@ from hsdns.cluster.controllers.kinds import (
     Terminated,
 )
 from hsdns.cluster.controllers.workload import TERMINAL
+from hsdns.cluster.objects import Endpoint
 
 MOST_SAID: Final = 160  # characters of a message
 
@@ -25,31 +26,42 @@ MOST_SAID: Final = 160  # characters of a message
 class Trouble(NamedTuple):
     """Why a pod is not ready, and the words after `kubectl -n NAMESPACE` that tell more."""
 
-    sentence: str
+    pod: str
+    what: str
     tells: str
     since: str = ""
 
-    def __str__(self) -> str:
-        return self.sentence
+    @property
+    def sentence(self) -> str:
+        """It with its pod."""
+        is_verb = self.what.startswith(("is ", "has "))
+        return f"pod {self.pod}{'' if is_verb else ':'} {self.what}"
+
+    @property
+    def short(self) -> str:
+        """What comes after "not ready"."""
+        return self.what.removeprefix("is not ready").removeprefix(": ").removeprefix("is ")
 
 
 def trouble_of(pod: PodManifest) -> Trouble | None:
     """Why a pod is not ready; None if it is, or its status does not say."""
-    name, status = pod.metadata.name, pod.status
+    name, status, deleted = pod.metadata.name, pod.status, pod.metadata.deletion_timestamp
     describe = f"describe pod {name}"
     conditions = {each.type: each for each in status.conditions or ()}
     if status.phase in TERMINAL:
         word = "finished" if status.phase == "Succeeded" else "failed"
-        return Trouble(f"pod {name} has {word}{_reason(status.reason)}", describe)
-    if pod.metadata.deletion_timestamp is not None:
-        since = pod.metadata.deletion_timestamp
-        return Trouble(f"pod {name} is terminating", describe, since)
+        for each in status.container_statuses or () if word == "failed" else ():
+            ended = each.state.terminated
+            if ended is not None and ended.exit_code:
+                how = f"has failed: container {each.name} ended {_ended(ended)}"
+                return Trouble(name, how, f"logs {name} -c {each.name}")
+        return Trouble(name, f"has {word}{_reason(status.reason)}", describe)
+    if deleted is not None:
+        return Trouble(name, "is terminating", describe, deleted)
     scheduled, ready = conditions.get("PodScheduled"), conditions.get("Ready")
     if scheduled is not None and scheduled.status == "False":
-        why = _said(scheduled) or "it is on no node"
-        return Trouble(
-            f"pod {name} is Pending: {why}", describe, scheduled.last_transition_time or ""
-        )
+        why, since = _said(scheduled) or "it is on no node", scheduled.last_transition_time
+        return Trouble(name, f"is Pending: {why}", describe, since or "")
     since = (ready.last_transition_time if ready is not None else None) or ""
     for listed, kind in (
         (status.init_container_statuses, "init container"),
@@ -58,29 +70,35 @@ def trouble_of(pod: PodManifest) -> Trouble | None:
         for each in listed or ():
             found = _of_container(pod, each, kind)
             if found is not None:
-                return found._replace(sentence=f"pod {name}: {found.sentence}", since=since)
+                return found._replace(since=since)
     for gate in pod.spec.readiness_gates or ():
         condition = conditions.get(gate.condition_type)
-        if condition is None or condition.status != "True":
-            state = (
-                "not set" if condition is None else f"{condition.status}{_reason(_said(condition))}"
-            )
+        if condition is None:
             return Trouble(
-                f"pod {name}: readiness gate {gate.condition_type} is {state}", describe, since
+                name, f"readiness gate {gate.condition_type} is not set", describe, since
+            )
+        if condition.status != "True":
+            state = f"{condition.status}{_reason(_said(condition))}"
+            return Trouble(
+                name, f"readiness gate {gate.condition_type} is {state}", describe, since
             )
     if ready is not None and ready.status != "True":
-        said, word = (
-            ready.reason or ready.message,
-            "Unknown" if ready.status == "Unknown" else "not ready",
-        )
-        return Trouble(
-            f"pod {name} is {word}{f': {said}' if said else ''}",
-            describe,
-            since,
-        )
+        said = ready.reason or ready.message
+        word = "Unknown" if ready.status == "Unknown" else "not ready"
+        return Trouble(name, f"is {word}{f': {said}' if said else ''}", describe, since)
     if status.phase == "Pending":
-        return Trouble(f"pod {name} is Pending{_reason(status.reason)}", describe)
+        return Trouble(name, f"is Pending{_reason(status.reason)}", describe)
     return None
+
+
+def why_unready(endpoint: Endpoint, pods: Mapping[str, PodManifest]) -> str:
+    """Why an endpoint is not ready, with the pods by their names; "" if that is not known."""
+    pod = pods.get((endpoint.target_ref.name if endpoint.target_ref else "") or "")
+    trouble = trouble_of(pod) if pod is not None else None
+    if trouble is not None:
+        return trouble.short
+    conditions = endpoint.conditions
+    return "terminating" if conditions is not None and conditions.terminating else ""
 
 
 def _of_container(pod: PodManifest, found: ContainerStatus, kind: str) -> Trouble | None:
@@ -89,22 +107,23 @@ def _of_container(pod: PodManifest, found: ContainerStatus, kind: str) -> Troubl
         return None
     state, last = found.state, found.last_state.terminated
     where, container = f"{kind} {found.name}", f"-c {found.name}"
-    logs, describe = f"logs {pod.metadata.name} {container}", f"describe pod {pod.metadata.name}"
+    name = pod.metadata.name
+    logs, describe = f"logs {name} {container}", f"describe pod {name}"
     if state.waiting is not None:
         reason = state.waiting.reason or "no reason given"
         if kind != "container" and reason == "PodInitializing":
             return None  # it waits for the one before it
         sentence = f"{where} waits: {reason}"
         if last is not None:
-            return Trouble(f"{sentence}; it last ended {_ended(last)}", f"{logs} --previous")
+            return Trouble(name, f"{sentence}; it last ended {_ended(last)}", f"{logs} --previous")
         message = _cut(state.waiting.message or "")
-        return Trouble(f"{sentence}{f': {message}' if message else ''}", describe)
+        return Trouble(name, f"{sentence}{f': {message}' if message else ''}", describe)
     if state.terminated is not None:
         is_well = kind != "container" and not state.terminated.exit_code
-        return None if is_well else Trouble(f"{where} ended {_ended(state.terminated)}", logs)
+        return None if is_well else Trouble(name, f"{where} ended {_ended(state.terminated)}", logs)
     if kind != "container":
-        return Trouble(f"{where} has not ended", logs) if found.ready is False else None
-    return Trouble(f"{where} is not ready{_probe_of(pod, found.name)}", describe)
+        return Trouble(name, f"{where} has not ended", logs) if found.ready is False else None
+    return Trouble(name, f"{where} is not ready{_probe_of(pod, found.name)}", describe)
 
 
 def _probe_of(pod: PodManifest, name: str) -> str:

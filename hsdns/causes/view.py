@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from hsdns.causes.labels import Neighbours
 from hsdns.cluster.controllers.kinds import (
     Condition,
+    Endpoints,
     NetworkPolicy,
     OwnedMeta,
     PodManifest,
@@ -27,6 +29,7 @@ from hsdns.cluster.objects import SERVICE_NAME_LABEL, EndpointSlice, Pod, Servic
 PODS: Final = "pods"
 SLICES: Final = "endpointslices"
 ENDPOINTS: Final = "endpoints"  # used like a plural: the slices of Services without selector, which no controller makes
+MOST_OWNERS: Final = 4  # from a pod to what made what made it
 Key = tuple[str, str]  # namespace and name
 
 
@@ -73,10 +76,11 @@ class View:
     ) -> None:
         self.unknown, self.is_live = dict(unknown or {}), is_live
         self.services: dict[Key, Service] = {}
+        self.endpoints: dict[Key, Endpoints] = {}
         self._slices: defaultdict[Key, dict[str, EndpointSlice]] = defaultdict(dict)
         self._pods: defaultdict[str, list[PodManifest]] = defaultdict(list)
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
-        self._labelled: dict[str, list[Candidate]] = {}
+        self._labelled: dict[str, Neighbours[Candidate]] = {}
         self._policies: defaultdict[str, list[NetworkPolicy]] = defaultdict(list)
         self.add(objects)
 
@@ -89,10 +93,12 @@ class View:
                 owner = (each.metadata.labels or {}).get(SERVICE_NAME_LABEL)
                 if owner is not None:
                     self._slices[each.metadata.namespace, owner][each.metadata.name] = each
+            elif isinstance(each, Endpoints):
+                self.endpoints[each.metadata.namespace, each.metadata.name] = each
             elif isinstance(each, PodManifest):
                 self._pods[each.metadata.namespace].append(each)
             elif isinstance(each, Pod):
-                self._pods[each.metadata.namespace].append(_manifest_of(each))
+                self._pods[each.metadata.namespace].append(manifest_of(each))
             elif isinstance(each, Workload):
                 self._workloads[each.metadata.namespace].append(Controlled(kind, each))
             elif isinstance(each, NetworkPolicy):
@@ -134,53 +140,55 @@ class View:
         )
         return [each for each in near if selector.items() <= (each.metadata.labels or {}).items()]
 
+    def by_name(self, namespace: str) -> dict[str, PodManifest]:
+        """The pods of a namespace by their names."""
+        return {each.metadata.name: each for each in self.pods(namespace)}
+
     def pod(self, namespace: str, name: str) -> PodManifest | None:
         """The pod of that name."""
         return self._by_name.get((namespace, name))
 
-    def templates(self, namespace: str, selector: Mapping[str, str]) -> Iterator[Controlled]:
+    def templates(self, namespace: str, selector: Mapping[str, str]) -> list[Controlled]:
         """The workloads whose pods a selector matches, those of another workload left out."""
-        for each in self.workloads(namespace):
-            owners = each.workload.metadata.owner_references
-            if selector.items() <= each.labels.items() and not owners:
-                yield each
+        if not selector:
+            return []
+        near = (self._by_template.get((namespace, *pair), []) for pair in selector.items())
+        return [each for each in min(near, key=len) if selector.items() <= each.labels.items()]
 
     def workload(self, namespace: str, kind: str, name: str) -> Controlled | None:
         """The workload of that kind and name."""
         return self._by_kind.get((namespace, kind, name))
 
-    def labelled(self, namespace: str) -> list[Candidate]:
+    def labelled(self, namespace: str) -> Neighbours[Candidate]:
         """What a selector may mean: the workloads of a namespace, and its pods that belong to none of them."""
         if namespace not in self._labelled:
-            found = [
-                Candidate(str(each), each.name, each.labels)
-                for each in self.workloads(namespace)
-                if not each.workload.metadata.owner_references
-            ]
-            found += [
-                Candidate(
-                    f"pod {each.metadata.name}", each.metadata.name, each.metadata.labels or {}
-                )
-                for each in self.pods(namespace)
-                if self.owner(each) is None
-            ]
-            self._labelled[namespace] = found
+            self._labelled[namespace] = Neighbours(self._candidates(namespace))
         return self._labelled[namespace]
+
+    def _candidates(self, namespace: str) -> Iterator[Candidate]:
+        for found in self.workloads(namespace):
+            if not found.workload.metadata.owner_references:
+                yield Candidate(str(found), found.name, found.labels)
+        for each in self.pods(namespace):
+            if self.owner(each) is None:
+                name = each.metadata.name
+                yield Candidate(f"pod {name}", name, each.metadata.labels or {})
 
     def elsewhere(
         self, namespace: str, selector: Mapping[str, str]
     ) -> Iterator[tuple[str, Candidate]]:
         """What a selector matches in other namespaces."""
-        for other in sorted(self.namespaces - {namespace}):
-            for each in self.labelled(other):
-                if selector.items() <= each.labels.items():
-                    yield other, each
+        for other, each in self._everywhere.get(next(iter(selector.items())), ()):
+            if other != namespace and selector.items() <= each.labels.items():
+                yield other, each
 
     def owner(self, pod: PodManifest) -> Controlled | None:
         """The workload that a pod belongs to: of a ReplicaSet the Deployment."""
         kind, name, namespace = "", "", pod.metadata.namespace
         owners = pod.metadata.owner_references
-        while owners:
+        for _ in range(MOST_OWNERS):
+            if not owners:
+                break
             kind, name = owners[0].kind, owners[0].name
             found = self._by_kind.get((namespace, kind, name))
             if found is None:
@@ -201,6 +209,27 @@ class View:
         return found
 
     @cached_property
+    def _by_template(self) -> dict[tuple[str, str, str], list[Controlled]]:
+        found: defaultdict[tuple[str, str, str], list[Controlled]] = defaultdict(list)
+        for namespace, listed in self._workloads.items():
+            for each in listed:
+                for pair in (
+                    each.labels.items() if not each.workload.metadata.owner_references else ()
+                ):
+                    found[namespace, *pair].append(each)
+        return found
+
+    @cached_property
+    def _everywhere(self) -> dict[tuple[str, str], list[tuple[str, Candidate]]]:
+        """What selectors may mean by a label, with its namespace."""
+        found: defaultdict[tuple[str, str], list[tuple[str, Candidate]]] = defaultdict(list)
+        for namespace in sorted(self.namespaces):
+            for each in self._candidates(namespace):
+                for pair in each.labels.items():
+                    found[pair].append((namespace, each))
+        return found
+
+    @cached_property
     def _by_name(self) -> dict[Key, PodManifest]:
         return {
             (namespace, each.metadata.name): each
@@ -217,7 +246,7 @@ class View:
         }
 
 
-def _manifest_of(pod: Pod) -> PodManifest:
+def manifest_of(pod: Pod) -> PodManifest:
     """A pod of which only what DNS needs is known."""
     meta, status = pod.metadata, pod.status
     conditions = [

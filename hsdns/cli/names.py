@@ -30,7 +30,7 @@ from hsdns.cli.offline import (
 )
 from hsdns.cli.running_server import RunningServer
 from hsdns.cli.source import ClusterCommand
-from hsdns.cluster.answer_set import texts, to_object
+from hsdns.cluster.answer_set import listed
 from hsdns.plugins.kubernetes import Kubernetes
 
 Line = dict[str, Any]  # an RRset, or a sentence, as in /v1/names
@@ -101,7 +101,7 @@ class Names(ClusterCommand):
                 if remark := block.remark():
                     complain(remark)
             name = "" if word is None else await name_of(configuration, runtime, word)
-            self._write(name, _lines(blocks))
+            self._write(name, filter(None, listed(block.answer_set() for block in blocks)))
 
     def _write(self, name: str, found: Iterable[Line]) -> None:
         """Write all, or what is about a name and those below it, or about a namespace."""
@@ -142,19 +142,6 @@ def _without_problems(found: Iterable[Line], problems: list[str]) -> Iterator[Li
             problems.append(line["problem"])
         else:
             yield line
-
-
-def _lines(blocks: Sequence[Kubernetes]) -> Iterator[Line]:
-    """The lines that /v1/names of a server would have."""
-    sentences: dict[str, None] = {}
-    for block in blocks:
-        answer_set = block.answer_set()
-        sentences |= dict.fromkeys(answer_set.open_ended())
-        for zone in block.zones:
-            for rrset in answer_set.of_zone(zone):
-                yield to_object(zone, rrset, list(texts(rrset)))
-    for sentence in sentences:
-        yield {"open_ended": sentence}
 
 
 def _write_text(found: Iterable[Line]) -> None:

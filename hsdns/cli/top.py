@@ -172,7 +172,6 @@ def _is_quit(keys: int | None) -> bool:
 
 
 NARROW: Final = 64  # columns below which only names and the most important values are shown
-HEADER: Final = 4  # lines
 
 
 class _Column(NamedTuple):
@@ -209,7 +208,7 @@ def view(picture: Picture, place: str, width: int, height: int | None = None) ->
     picture, place = _printable(picture), printable(place)
     sections = [each for each in _sections(picture) if each.rows or each.empty]
     parts = list(_header(picture, place))
-    most = _rows(sections, None if height is None else height - HEADER)
+    most = _rows(sections, None if height is None else height - len(parts))
     for section, count in zip(sections, most, strict=True):
         if count is None or count > 0 or not section.rows:
             parts += _drawn(section, count, is_narrow=width < NARROW)
@@ -240,7 +239,31 @@ def _header(picture: Picture, place: str) -> Iterable[RenderableType]:
     if not rates["exact"]:
         line.append("of a fair share", style="dim")
     yield line
+    if picture.get("past"):
+        yield _of_past(picture["past"])
     yield Text(place, style="dim", no_wrap=True, overflow="ellipsis")
+
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_BARS_SHOWN: Final = 20
+
+
+def _of_past(past: Sequence[Picture]) -> Text:
+    """The rates of up to 15 minutes as bars, each for the highest one of a part of them."""
+    from rich.text import Text
+
+    first, last = (datetime.fromisoformat(each["time"]) for each in (past[0], past[-1]))
+    minutes = max(round((last - first).total_seconds() / 60), 1)
+    line = Text(f"last {minutes} min ", style="dim", no_wrap=True, overflow="ellipsis")
+    for title, key in (("", "queries_per_second"), ("  failing ", "failing_per_second")):
+        rates = [each[key] for each in past]
+        size, most = -(-len(rates) // _BARS_SHOWN), max(rates)
+        parts = [max(rates[at : at + size]) for at in range(0, len(rates), size)]
+        bars = "".join(_BARS[round(rate / most * 7) if most else 0] for rate in parts)
+        line.append(title, style="dim")
+        line.append(bars, style="red" if title else "")
+        line.append(f" ≤ {_count(most)}/s", style="dim")
+    return line
 
 
 def _shares(rates: dict[str, float]) -> Text:
@@ -258,10 +281,10 @@ def _sections(picture: Picture) -> Iterable[_Section]:
     rate, duration = _Column("/s", 7), _Column("ms", 9)
     rrtype = _Column("type", 8, right=False)
     yield _Section(
-        "Names that fail, and why",
-        (rrtype, _Column("rcode", 9, "red", right=False), rate),
-        _failing(picture["failing"]),
-        "nothing fails",
+        "Failing names, and why",
+        (rrtype, _Column("rcode", 9, "red", right=False), rate, _Column("ago", 8, minor=True)),
+        _failing(picture["failing"], picture["time"]),
+        "no name has failed in the last 15 minutes",
     )
     yield _Section(
         "Changes, and the time from writing to serving them",
@@ -277,7 +300,7 @@ def _sections(picture: Picture) -> Iterable[_Section]:
             )
             for each in reversed(picture["changes"])
         ],
-        "nothing has changed since this command began",
+        "nothing has changed since the server has read the cluster",
     )
     yield _Section(
         "Slowest answers of the last minute",
@@ -288,8 +311,8 @@ def _sections(picture: Picture) -> Iterable[_Section]:
         ],
     )
     yield _Section(
-        "Askers whose search list sends queries in vain",
-        (_Column("in vain", 8, "yellow"), _Column("of", 8)),
+        "Clients wasting queries (search list)",
+        (_Column("wasted", 8, "yellow"), _Column("of", 8)),
         [
             _Row(
                 each["client"],
@@ -316,7 +339,7 @@ def _sections(picture: Picture) -> Iterable[_Section]:
     )
 
 
-def _failing(found: Iterable[Picture]) -> list[_Row]:
+def _failing(found: Iterable[Picture], now: str) -> list[_Row]:
     """The rows of failing names; types of a name that fail for the same reason share a row."""
     alike: dict[tuple[str, str, str], list[Picture]] = {}
     for each in found:
@@ -327,7 +350,8 @@ def _failing(found: Iterable[Picture]) -> list[_Row]:
             (
                 " ".join(each["type"] for each in rows),
                 rcode,
-                _count(sum(each["per_second"] for each in rows)),
+                _count(rate) if (rate := sum(each["per_second"] for each in rows)) else "",
+                _ago(now, max(each["last"] for each in rows)),
             ),
             cause,
         )
@@ -342,6 +366,8 @@ def _drawn(section: _Section, count: int | None, *, is_narrow: bool) -> Iterable
 
     shown = [at for at, each in enumerate(section.columns) if not (is_narrow and each.minor)]
     columns = [section.columns[at] for at in shown]
+    if is_narrow:  # long records are folded, so that names are not
+        columns = [each._replace(width=min(each.width, 14)) for each in columns]
     rows = section.rows if count is None else section.rows[:count]
     left_out = "" if len(rows) == len(section.rows) else f" ({len(rows)} of {len(section.rows)})"
     yield Rule(Text(f"{section.title}{left_out}", style="bold"), align="left", style="dim")

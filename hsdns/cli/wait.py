@@ -1,10 +1,12 @@
 """`hsdns wait NAME [TYPE]`: returns when DNS has the expected answer, for scripts and CI.
 
 Path: argv -> here -> ask/question.py (sends queries), load/cli/cluster.py (right answers) -> standard output.
-Rule 1: with -source, -conf or -context it waits until each server's answer matches the objects; with -count for that
-        number of records; without these flags for one record or more.
+Rule 1: with -source, -conf or -context it waits until each server's answer matches the objects, and if these mean a
+        name that does not exist, such as that of a Pod that is Pending, until it exists; with -count for that number of
+        records; without these flags for one record or more.
 Rule 2: exit status 0: all servers have the answer; 1: not in time; 2: bad input, or the cluster could not be read.
-Rule 3: at the timeout it shows each server's answer, and why, with the first line of `hsdns explain`.
+Rule 3: at the timeout it shows each server's answer, and why, with the first line of `hsdns explain` and what
+        to do.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from hsdns.wire.text import rdata_to_text
 
 if TYPE_CHECKING:
     from hsdns.ask.cli import Asked
+    from hsdns.explanation.report import Explanation
     from hsdns.load.verify.judge import Answer
     from hsdns.plugins.kubernetes import Kubernetes
 
@@ -45,6 +48,7 @@ PORT: Final = 53
 TIMEOUT: Final = 60.0  # seconds
 PAUSE: Final = 0.1  # seconds between two queries
 EACH: Final = 2.0  # seconds for a reply
+EXPLAINED: Final = 1.0  # seconds between two explanations of a name that is not there yet
 
 
 class Count(NamedTuple):
@@ -61,6 +65,13 @@ class Count(NamedTuple):
     def holds(self, number: int) -> bool:
         """Whether a number of records is as expected."""
         return self.least <= number and (self.most is None or number <= self.most)
+
+
+class Why(NamedTuple):
+    """Why an answer is not right, who says so, and what to do; both are empty if nobody knows."""
+
+    cause: str = ""
+    todo: str = ""
 
 
 class Seen(NamedTuple):
@@ -150,7 +161,7 @@ class Wait(SourceCommand):
             query = Query.ask(qname, qtype)
             seen, seconds = _wait(query, found.servers, count, found.left, found.expected)
             met = all(each.is_right for each in seen)
-            why = "" if met else found.why()
+            why = Why() if met else found.why()
         seconds += self.timeout - found.left
         wanted = "what the objects say" if count is None else str(count)
         if self.o == "json":
@@ -176,15 +187,15 @@ class Wait(SourceCommand):
         name = asked.name_meant(text, self.namespace, exists)
         qname, qtype = read_question(name, rrtype)
 
-        def why() -> str:
+        def why() -> Why:
             try:
                 running = asked.running or find(None)
                 if set(running.dns_addresses()).isdisjoint(asked.servers):
-                    return ""  # it is another server that was asked
+                    return Why()  # it is another server that was asked
                 found = explain_running(running, qname.to_text(), qtype)
-                return f"the server that runs here says: {found.cause}"
+                return Why(f"the server that runs here says: {found.cause}", found.todo)
             except (OperatorError, OSError):
-                return ""
+                return Why()
 
         left = max(PAUSE, self.timeout - (time.monotonic() - began))
         return Waiting(asked.servers, qname, qtype, left, why)
@@ -225,10 +236,24 @@ class Wait(SourceCommand):
             seen.extend(blocks)
             return Questions([question])
 
-        def why() -> str:
+        def explanation() -> Explanation:
             name = question.name.to_text()
             explaining = explained(configuration, cluster.runtime, name, question.qtype, problems)
-            return f"the objects say: {cluster.call(explaining).cause}"
+            return cluster.call(explaining)
+
+        def why() -> Why:
+            found = explanation()
+            return Why(f"the objects say: {found.cause}", found.todo)
+
+        is_meant = LastKnown(lambda: explanation().is_intended, time.monotonic)
+
+        def expected() -> Answer | None:
+            assert truth is not None, "it verifies"
+            right = truth.latest(0)
+            is_denied = right is not None and right.rcode == Rcode.NXDOMAIN
+            if right is not None and is_denied and self.count is None and is_meant():
+                return right._replace(rcode=UNMET)
+            return right
 
         cluster = LoadCluster(
             configuration, choose, verifies=True, within=word.namespaces, without=NOT_STARTED
@@ -243,9 +268,26 @@ class Wait(SourceCommand):
                 servers = [(each.host, each.port) for each in found]
                 if not servers:
                     raise CannotTell(unasked)
-            yield Waiting(
-                servers, question.name, question.qtype, self.timeout, why, partial(truth.latest, 0)
-            )
+            yield Waiting(servers, question.name, question.qtype, self.timeout, why, expected)
+
+
+# Where the objects mean a name that does not exist: no answer that a server gives is right.
+UNMET: Final = Rcode.SERVFAIL
+
+
+class LastKnown:
+    """What a function said within the last second, asked again after it; `clock` gives monotonic seconds."""
+
+    def __init__(self, ask: Callable[[], bool], clock: Callable[[], float]) -> None:
+        self._ask, self._clock = ask, clock
+        self._until, self._said = float("-inf"), False
+
+    def __call__(self) -> bool:
+        """Whether it is so."""
+        if self._clock() >= self._until:
+            self._said = self._ask()
+            self._until = self._clock() + EXPLAINED
+        return self._said
 
 
 class Waiting(NamedTuple):
@@ -255,7 +297,7 @@ class Waiting(NamedTuple):
     qname: Name
     qtype: int
     left: float
-    why: Callable[[], str]
+    why: Callable[[], Why]
     expected: Expected | None = None
 
 
@@ -320,7 +362,7 @@ def _records(reply: Reply, qtype: int) -> list[str]:
 
 
 def _lines(
-    qname: Name, qtype: int, seen: Sequence[Seen], seconds: float, wanted: str, why: str
+    qname: Name, qtype: int, seen: Sequence[Seen], seconds: float, wanted: str, why: Why
 ) -> list[str]:
     name = f"{qname.to_text()} {type_to_text(qtype)}"
     lines = []
@@ -329,9 +371,8 @@ def _lines(
         lines.append(
             f"{name} of {each.server}: {_answer(each, qtype)}{word}, after {seconds:.1f} s"
         )
-    if why:
-        lines.append(why)
-    return lines
+    lines += [why.cause] if why.cause else []
+    return [*lines, f"to do: {why.todo}"] if why.todo else lines
 
 
 def _answer(seen: Seen, qtype: int) -> str:
@@ -344,7 +385,7 @@ def _answer(seen: Seen, qtype: int) -> str:
 
 
 def _json(
-    qname: Name, qtype: int, seen: Sequence[Seen], seconds: float, wanted: str, why: str
+    qname: Name, qtype: int, seen: Sequence[Seen], seconds: float, wanted: str, why: Why
 ) -> str:
     servers: list[dict[str, Any]] = [
         {
@@ -363,7 +404,8 @@ def _json(
         "met": all(each.is_right for each in seen),
         "seconds": round(seconds, 3),
         "servers": servers,
-        "why": why,
+        "why": why.cause,
+        "todo": why.todo,
     }
     return json.dumps(value, indent=2)
 

@@ -25,16 +25,18 @@ from __future__ import annotations
 import contextlib
 import heapq
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from hsdns.cluster import schema
 from hsdns.cluster.address import dashed, is_reverse, reverse_name
 from hsdns.cluster.answer import ClusterAnswers
+from hsdns.cluster.history import ADDED, DELETED, Noted, ServiceFacts
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.schema import POD, SVC, parse
-from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, Key, ServiceValue
+from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, Key, ServiceValue
 from hsdns.wire.iana import RRType, type_to_text
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import MAX_LABEL_LEN, Name, labels_to_wire
@@ -107,28 +109,76 @@ class Changes:
             gone: dict[str, None] = {}
             come: dict[str, None] = {}
             for value, facts in ((old.get(each), gone), (new.get(each), come)):
-                for _ in self._find_facts(zone, each, value, facts):
+                for _ in _find_facts(self._answer_set, zone, each, value, facts):
                     yield []
-            yield [
-                *(f"- {fact}" for fact in gone if fact not in come),
-                *(f"+ {fact}" for fact in come if fact not in gone),
-            ]
+            yield [*_differing(gone, come)]
 
-    def _find_facts(
-        self, zone: Name, key: Key, value: ServiceValue | None, facts: dict[str, None]
-    ) -> Iterator[None]:
-        """Add the facts of a Service to `facts`; yield after some of them."""
-        if value is None:
-            return
-        headless = value.kind == HEADLESS
-        for rrset in self._answer_set.pieces_of_service(zone, key, value):
-            yield
-            for number, record in enumerate(rrset, 1):
-                fact = _fact(record, headless)
-                if fact is not None:
-                    facts[fact] = None
-                if number % RECORDS == 0:
-                    yield
+
+def noted_lines(answer_set: AnswerSet, zone: Name, noted: Noted) -> list[str]:
+    """What one change of an object changed in DNS, or behind a cluster IP, as lines of Changes."""
+    key = noted.service
+    now = answer_set.lookup.values(zone).get(key)
+    if now is None or now.kind is None:
+        now = ServiceValue(HEADLESS)  # it is gone, and so are its cluster IPs
+    found: list[dict[str, None]] = []
+    for packed, is_there in (
+        (noted.before, noted.event != ADDED),
+        (noted.after, noted.event != DELETED),
+    ):
+        facts: dict[str, None] = {}
+        if isinstance(packed, ServiceFacts):
+            value = ServiceValue(
+                kind_of(packed),
+                "",
+                packed.cluster_ips,
+                packed.ports,
+                packed.external_name,
+                now.slices,
+            )
+        else:
+            value, is_there = now.with_slices(packed), True
+        if value.kind == CLUSTER_IP and value.slices is packed:
+            service = b".".join((key[1], key[0], SVC)).decode("utf-8", "replace")
+            name = f"{service}.{zone.to_text().removesuffix('.')}"
+            hosts = (each for part in value.slices for each in part.hosts)
+            facts = {
+                f"endpoint {address_to_text(each)} {name}": None
+                for each in hosts
+                if isinstance(each, bytes)
+            }
+        elif is_there:
+            deque(_find_facts(answer_set, zone, key, value, facts), maxlen=0)
+        found.append(facts)
+    return [*_differing(*found)]
+
+
+def kind_of(facts: ServiceFacts) -> str:
+    """The kind of a Service."""
+    if facts.external_name is not None:
+        return EXTERNAL_NAME
+    return CLUSTER_IP if facts.cluster_ips else HEADLESS
+
+
+def _differing(gone: Mapping[str, None], come: Mapping[str, None]) -> Iterator[str]:
+    yield from (f"- {fact}" for fact in gone if fact not in come)
+    yield from (f"+ {fact}" for fact in come if fact not in gone)
+
+
+def _find_facts(
+    answer_set: AnswerSet, zone: Name, key: Key, value: ServiceValue | None, facts: dict[str, None]
+) -> Iterator[None]:
+    """Add the facts of a Service to `facts`; yield after some of them."""
+    if value is None:
+        return
+    headless = value.kind == HEADLESS
+    for rrset in answer_set.pieces_of_service(zone, key, value):
+        yield
+        for number, record in enumerate(rrset, 1):
+            fact = _fact(record, headless)
+            if fact is not None:
+                facts[fact] = None
+            if number % RECORDS == 0:
+                yield
 
 
 def _fact(record: RR, headless: bool) -> str | None:
@@ -290,21 +340,37 @@ class AnswerSet:
                     yield reply.answer
 
 
-def to_object(zone: Name, rrset: RRset, records: list[str]) -> dict[str, Any]:
-    """An RRset as the JSON object that `hsdns names` and the control door write; `records` are its texts()."""
+def listed(answer_sets: Iterable[AnswerSet]) -> Iterator[dict[str, Any] | None]:
+    """What `hsdns names` and the control door write; None wherever other tasks may run.
+
+    It is an object for each RRset, with its RDATA as in a zone file, and then the sentences of open_ended().
+    """
+    sentences: dict[str, None] = {}
+    for answer_set in answer_sets:
+        sentences |= dict.fromkeys(answer_set.open_ended())
+        for zone in answer_set.zones:
+            for rrset in answer_set.pieces_of_zone(zone):
+                yield None
+                if rrset:
+                    yield from _object(zone, rrset)
+    for sentence in sentences:
+        yield {"open_ended": sentence}
+
+
+def _object(zone: Name, rrset: RRset) -> Iterator[dict[str, Any] | None]:
     owner, rrtype, ttl, _, _ = rrset[0]
-    return {
+    records = []
+    for number, record in enumerate(rrset, 1):
+        records.append(rdata_to_text(rrtype, record.rdata))
+        if number % RECORDS == 0:
+            yield None
+    yield {
         "name": owner.to_text(),
         "type": type_to_text(rrtype),
         "ttl": ttl,
         "records": records,
         "zone": zone.to_text(),
     }
-
-
-def texts(rrset: RRset) -> Iterator[str]:
-    """The RDATA of each record, as in a zone file."""
-    return (rdata_to_text(record.rrtype, record.rdata) for record in rrset)
 
 
 def in_order(items: Iterable[Item]) -> Iterator[Item | None]:

@@ -12,6 +12,7 @@ Rule 2: the number of counters is fixed.  Two objects that share a counter inval
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
 from hsdns.fastpath import Versions
@@ -176,3 +177,18 @@ class Dependencies:
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """The counters with their values."""
         return tuple(self._pairs.items())
+
+
+MAX_ATTEMPTS: Final = 3
+
+
+def attempts(dependencies: Dependencies | None) -> Iterator[Dependencies | None]:
+    """The record for each attempt to compute an answer from a state that does not change meanwhile.
+
+    If it does, the first record, which is that of the request, is outdated, so the answer is not stored.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        yield dependencies
+        if dependencies is None or dependencies.hold:
+            return
+        dependencies = dependencies.again()

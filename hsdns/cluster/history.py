@@ -29,6 +29,7 @@ from hsdns.wire.rdata import address_to_text
 OCTETS: Final = 1 << 20
 ENTRY_OCTETS: Final = 800  # for a change and the values of a small slice
 PLACE_OCTETS: Final = 8  # for the reference to a label
+ADDED, CHANGED, DELETED = "added", "changed", "deleted"  # events
 
 
 class ServiceFacts(NamedTuple):
@@ -47,7 +48,7 @@ class Noted(NamedTuple):
 
     served: float
     service: Key
-    event: str  # added, changed or deleted
+    event: str
     kind: str
     name: str
     version: str
@@ -86,10 +87,10 @@ class History:
         found = (noted for _, noted in reversed(self._ring.copy()) if noted.service == service)
         return [noted for noted, _ in zip(found, range(most), strict=False)]
 
-    def since(self, served: float) -> list[Noted]:
-        """The changes since a time in seconds since the epoch; newest first."""
+    def after(self, last: Noted | None) -> list[Noted]:
+        """The changes after one that a reader has seen; all without one, or if it was dropped; newest first."""
         found = (noted for _, noted in reversed(self._ring.copy()))
-        return list(takewhile(lambda noted: noted.served >= served, found))
+        return list(takewhile(lambda noted: noted is not last, found))
 
 
 def _octets(packed: Packed) -> int:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from hsdns.cluster.address import dashed, dashed_text, pack_address, pack_ipv4, read_address
 from hsdns.cluster.objects import (
@@ -53,6 +53,9 @@ from hsdns.fastpath import slice_change
 from hsdns.metrics import Counter, Registry
 from hsdns.wire import printable
 from hsdns.wire.name import MAX_LABEL_LEN, Name
+
+if TYPE_CHECKING:
+    from hsdns.cluster.store import StoreSettings
 
 _WIDTHS: Final = {"IPv4": 4, "IPv6": 16}  # octets of an address by addressType
 # Labels and lists of ports repeat all over a cluster (web-0, http/TCP); at most this many different ones are shared.
@@ -192,20 +195,14 @@ def pack_target(text: str) -> Name | None:
 
 
 def pack_slice(
-    found: EndpointSlice | ReadSlice,
-    *,
-    pod_names: bool,
-    reject: Reject,
-    zonal: bool = False,
-    cluster: bytes = b"",
-    counts_not_ready: bool = False,
+    found: EndpointSlice | ReadSlice, settings: StoreSettings, reject: Reject, cluster: bytes = b""
 ) -> tuple[PackedSlice, ...]:
     """The ready endpoints of a slice: a part for each address width, separate ones for non-canonical spellings.
 
     If endpoints that are not ready are counted, and there are no others, the result is one part without addresses.
     """
     if isinstance(found, ReadSlice):
-        usual = found.reading.pack(pod_names, zonal)
+        usual = found.reading.pack(settings.endpoint_pod_names, settings.zonal)
         if usual is not None:
             width, octets, labels, texts, zones, unready = usual
             part = PackedSlice(
@@ -217,11 +214,11 @@ def pack_slice(
                 shared_ports(texts),
                 topology_zones=zones,
                 cluster=cluster,
-                not_ready=unready if counts_not_ready else 0,
+                not_ready=unready if settings.not_ready else 0,
             )
             return (part,)
         found = found.whole
-    zone_of = _topology_zones(found) if zonal else {}
+    zone_of = _topology_zones(found) if settings.zonal else {}
     # By width, 0 for names, negative for addresses that were not written in canonical form.
     groups: dict[int, _Group] = {}
     last, group = 1, _Group()  # of no width
@@ -238,7 +235,7 @@ def pack_slice(
                     "hostname",
                     f"hostname {quoted(endpoint.hostname)} is not a DNS label; the dashed address is used instead",
                 )
-        elif pod_names and endpoint.target_ref is not None:
+        elif settings.endpoint_pod_names and endpoint.target_ref is not None:
             label = pack_label(endpoint.target_ref.name or "")
         for text in endpoint.addresses or ():
             ipv4 = pack_ipv4(text)
@@ -251,9 +248,9 @@ def pack_slice(
                 last, group = width, groups.setdefault(width, _Group())
             group.hosts.append(host)
             group.labels.append(written if label is None else label)
-            if zonal:
+            if settings.zonal:
                 group.zones.append(zone_of.get(text, b""))
-    if counts_not_ready and not_ready and not groups:
+    if settings.not_ready and not_ready and not groups:
         groups[_WIDTHS.get(found.address_type, 0)] = _Group()
     ports = _ports(found.ports or ())
     parts = [
@@ -271,7 +268,7 @@ def pack_slice(
         )
         for width, group in sorted(groups.items(), key=lambda item: not item[0])
     ]
-    if counts_not_ready and not_ready:
+    if settings.not_ready and not_ready:
         parts[0] = parts[0]._replace(not_ready=not_ready)
     return tuple(parts)
 

@@ -296,9 +296,10 @@ def target_name(
 ) -> Name | None:
     """`LABEL.NAME.NAMESPACE.svc.ZONE` or, without a label, `NAME.NAMESPACE.svc.ZONE`; None if it is too long.
 
-    The name of an endpoint in another cluster has the cluster after the label: `LABEL.CLUSTER.NAME...`.
+    The name of an endpoint in another cluster has the cluster after the label: `LABEL.CLUSTER.NAME...`, and one
+    outside of all clusters has no kind: `NAME.NAMESPACE.ZONE`.
     """
-    parts: tuple[bytes, ...] = (parsed.name, parsed.namespace, SVC)
+    parts: tuple[bytes, ...] = parsed.name, parsed.namespace, *filter(None, (parsed.kind,))
     if label is not None:
         parts = (label, cluster, *parts) if cluster else (label, *parts)
     wire = labels_to_wire(parts) + zone.lower

@@ -25,7 +25,15 @@ from hsdns.cluster.freshness import (
     spec_counter,
     versions_of,
 )
-from hsdns.cluster.history import History, Noted, Replaced, ServiceFacts
+from hsdns.cluster.history import (
+    ADDED,
+    CHANGED,
+    DELETED,
+    History,
+    Noted,
+    Replaced,
+    ServiceFacts,
+)
 from hsdns.cluster.objects import EndpointSlice, Service, ServiceImport
 from hsdns.cluster.pack import (
     RejectedObjects,
@@ -49,7 +57,6 @@ if TYPE_CHECKING:
 
 Owner = TypeVar("Owner", bound=tuple[object, ...])
 
-ADDED, CHANGED, DELETED = "added", "changed", "deleted"
 _NOTHING: Final = ServiceValue(None)  # never changed, as no name is looked up in it
 
 
@@ -191,15 +198,7 @@ class SlicedValues:
         parts = self._parts(owner, name)
         if parts and last == owner and parts[0].resource_version == found.resource_version != "":
             return None
-        settings = self._settings
-        new = pack_slice(
-            found,
-            pod_names=settings.pod_names,
-            reject=self._rejected.add,
-            zonal=settings.zonal,
-            cluster=cluster,
-            counts_not_ready=settings.not_ready,
-        )
+        new = pack_slice(found, self._settings, self._rejected.add, cluster)
         self._replace_slice(owner, name, new)
         if last is not None and last != owner:
             # Only now, so that its addresses always lead to a value.
@@ -272,7 +271,7 @@ class Services(SlicedValues):
                 ServiceValue,
                 partial(tuple.__new__, PackedSlice),  # no call of a function in Python
                 shared_ports,
-                settings.pod_names,
+                settings.endpoint_pod_names,
                 settings.zonal,
                 settings.not_ready,
             )

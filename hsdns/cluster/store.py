@@ -172,14 +172,14 @@ Follow = Callable[[Sequence[Event]], bool]  # takes a batch; whether it takes th
 class StoreSettings(NamedTuple):
     """The objects that a store takes and the fields that it keeps of them.
 
-    `pod_names` names endpoints without a hostname after their pods, `endpoints` False ignores slices.  The selectors
-    drop the objects that they do not match, as the API server would.  `zonal` keeps the topology zones of endpoints,
-    `multicluster` the ServiceImports, `pods` pods by address, `pod_labels` their labels, `not_ready` how many endpoints
-    are not ready.
+    `endpoint_pod_names` names endpoints without a hostname after their pods, `noendpoints` ignores slices.  The
+    selectors drop the objects that they do not match, as the API server would.  `zonal` keeps the topology zones of
+    endpoints, `multicluster` the ServiceImports, `pods` pods by address, `pod_labels` their labels, `not_ready` how
+    many endpoints are not ready.
     """
 
-    pod_names: bool = False
-    endpoints: bool = True
+    endpoint_pod_names: bool = False
+    noendpoints: bool = False
     labels: Selector | None = None
     namespace_labels: Selector | None = None
     zonal: bool = False
@@ -193,16 +193,8 @@ class StoreSettings(NamedTuple):
 
         A snapshot has the same objects with and without `not_ready`.
         """
-        found = {
-            "endpoint_pod_names": self.pod_names,
-            "noendpoints": not self.endpoints,
-            "labels": self.labels,
-            "namespace_labels": self.namespace_labels,
-            "zonal": self.zonal,
-            "multicluster": self.multicluster,
-            "pod_labels": self.pod_labels,
-        }
-        return {name: str(value) for name, value in found.items() if value}
+        kept = self._replace(pods=False, not_ready=False)._asdict()
+        return {name: str(value) for name, value in kept.items() if value}
 
 
 class Store:
@@ -379,7 +371,7 @@ class Store:
         if isinstance(found, _SLICES):
             if settings.multicluster:
                 self.imports.apply_slice(found, gone)
-            if settings.endpoints:
+            if not settings.noendpoints:
                 return self.services.apply_slice(found, gone)
             self.rejected.finish("EndpointSlice", found.key, gone)
         elif isinstance(found, _SERVICES):

@@ -17,14 +17,16 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from hsdns.causes.behind import published
 from hsdns.causes.cause import Cause
+from hsdns.causes.pod import why_unready
+from hsdns.causes.view import manifest_of
 from hsdns.cluster.address import pack_address
-from hsdns.cluster.controllers.kinds import is_ready, why_not_ready
+from hsdns.cluster.controllers.kinds import is_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
-    TOLERATE,
     Endpoint,
     EndpointConditions,
     EndpointPort,
@@ -41,7 +43,6 @@ from hsdns.cluster.objects import (
     ServiceSpec,
     identity,
     labels_text,
-    likeness,
 )
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.schema import POD, ParsedName
@@ -145,12 +146,11 @@ class Candidates:
                 needs += ": a cluster of the clusterset exports the Service"
             elif self._has_port:
                 needs += f", with a {self._asked_port}"
-            yield Change(
+            yield self._because(
                 place,
-                self._why.sentence if self._why is not None else f"there is no {place}",
+                f"there is no {place}",
                 f"{place} exists{needs}",
                 lambda scene: self._with_endpoint(scene.with_objects(owner)),
-                self._why.todo if self._why is not None else "",
             )
         elif options[selector] and not options[selector].matches(owner.metadata.labels):
             yield _without_labels(place, selector)
@@ -160,7 +160,7 @@ class Candidates:
             is_headless = (owner.spec.cluster_ips or [owner.spec.cluster_ip or ""])[0] == "None"
             if options["noendpoints"]:
                 cause = "`noendpoints` is in the kubernetes block, so no EndpointSlice is read"
-                yield _setting(cause, "`noendpoints` is removed", endpoints=True)
+                yield _setting(cause, "`noendpoints` is removed", noendpoints=False)
             if owner.spec.type == "ExternalName":
                 yield from self._of_external_name(owner.spec.external_name or "")
                 yield from self._of_endpoints()
@@ -176,14 +176,13 @@ class Candidates:
     def _of_external_name(self, given: str) -> Changes:
         place = self._place
         if pack_target(given) is None:
-            sentence = f'externalName "{given}" of {place} is not a host name, and a CNAME record needs one'
-            yield self._with_spec(
-                sentence if self._why is None else self._why.sentence,
+            change = self._with_spec(
+                f'externalName "{given}" of {place} is not a host name, and a CNAME record needs one',
                 "externalName is a host name, or the Service has no selector and an EndpointSlice "
                 "with the address",
-                "" if self._why is None else self._why.todo,
                 external_name="name.invalid",
             )
+            yield self._because(*change[:4])
         yield self._as_headless(
             f"{place} is of type ExternalName, which has a name of its own only"
         )
@@ -200,8 +199,11 @@ class Candidates:
         if self._parsed.topology_zone:
             yield self._as_headless(f"{place} has a cluster IP, which is in no topology zone")
         if self._has_port:
-            needed = f"{place} has {self._asked_port}"
-            yield self._with_spec(self._without_port(), needed, ports=ports)
+            needed, own = f"{place} has {self._asked_port}", self._owner.spec.ports or ()
+            todo = ""
+            if len(own) == 1 and not own[0].name:
+                todo = f"set name: {text(self._parsed.port)} for port {own[0].port} of {place}"
+            yield self._with_spec(self._without_port(), needed, todo, ports=ports)
         yield self._with_spec(
             f"{place} has neither a cluster IP nor a port",
             f"{place} has a cluster IP",
@@ -277,63 +279,53 @@ class Candidates:
             publishing = (
                 "" if self._is_import else f", or publishNotReadyAddresses of {place} is true"
             )
-            yield Change(
+            yield self._because(
                 _slice_place(unready[0][0]),
-                self._why.sentence
-                if self._why is not None
-                else f"{count}{self._conditions(*unready[0])}; {self._published}",
+                f"{count}{_conditions(*unready[0], self._kept)}; {self._published}",
                 f"an endpoint of {place} is ready{publishing}",
                 partial(_all_ready, [each for _, each in unready]),
-                self._why.todo if self._why is not None else "",
             )
         if asked and not meant:
             yield from self._of_hostname(listed)
         filled = [part for part in slices if part.endpoints]
         if self._has_port and filled:
             has = _port_names(filled[0].ports or ())
-            yield Change(
+            yield self._because(
                 _slice_place(filled[0]),
-                self._why.sentence
-                if self._why is not None
-                else f"{self._without_port()}; EndpointSlice {filled[0].metadata.name} has {has}",
+                f"{self._without_port()}; EndpointSlice {filled[0].metadata.name} has {has}",
                 f"the EndpointSlice has {self._asked_port}",
                 self._with_ports,
-                self._why.todo if self._why is not None else "",
             )
         if asked:
             near = self._near_labels(known)
             cause, hostname = f"no endpoint named {asked}{near}", f" with hostname {asked}"
         else:
             cause, hostname = f"no endpoints{self._why_none()}", ""
+        where = place if self._why is None else self._why.place
         needed = f"{place} has a ready endpoint{hostname}"
-        if self._why is not None:
-            why = self._why
-            yield Change(why.place, why.sentence, needed, self._with_endpoint, why.todo)
-        else:
-            yield Change(place, f"{place} has {cause}", needed, self._with_endpoint)
+        yield self._because(where, f"{place} has {cause}", needed, self._with_endpoint)
+
+    def _because(
+        self, place: str, cause: str, needed: str, make: Callable[[Scene], Scene]
+    ) -> Change:
+        """A change for the cause that nothing stands behind the Service, if that is known."""
+        if self._why is None:
+            return Change(place, cause, needed, make)
+        return Change(place, self._why.sentence, needed, make, self._why.todo)
 
     @property
     def _published(self) -> str:
         """The field that puts endpoints that are not ready into answers."""
         if isinstance(self._owner, ServiceImport):
             return "a ServiceImport has ready endpoints only"
-        if (self._owner.metadata.annotations or {}).get(TOLERATE) == "true":
-            return (
-                f"the annotation {TOLERATE.rpartition('/')[2]} has no effect on EndpointSlices, "
-                "publishNotReadyAddresses has"
-            )
-        flag = str(bool(self._owner.spec.publish_not_ready_addresses)).lower()
-        return f"publishNotReadyAddresses is {flag}"
+        return published(self._owner)
 
     def _labels(self, part: EndpointSlice, endpoint: Endpoint) -> set[bytes]:
         """The labels that the server would give an endpoint if it were ready."""
         alone = structs.replace(part, endpoints=[structs.replace(endpoint, conditions=None)])
-        pod_names = self._replay.block.state.settings.pod_names
-        packed = pack_slice(alone, pod_names=pod_names, reject=lambda reason, sentence: None)
+        settings = self._replay.block.state.settings
+        packed = pack_slice(alone, settings, lambda reason, sentence: None)
         return {each.label(index) for each in packed for index in range(each.host_count)}
-
-    def _conditions(self, part: EndpointSlice, endpoint: Endpoint) -> str:
-        return _conditions(part, endpoint, self._kept)
 
     def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> str:
         """The endpoint names that there are instead, each with its cluster."""
@@ -371,8 +363,8 @@ class Candidates:
                 continue
             place = f"Pod {part.metadata.namespace}/{own}"
             if pod is None or endpoint.hostname or (hostname and subdomain == name):
-                shown = f'"{endpoint.hostname}"' if endpoint.hostname else "no"
-                cause = f"the endpoint of {place} has {shown} hostname in {_slice_place(part)}"
+                shown = f'hostname "{endpoint.hostname}"' if endpoint.hostname else "no hostname"
+                cause = f"the endpoint of {place} has {shown} in {_slice_place(part)}"
             elif hostname and subdomain:
                 cause = (
                     f"{place} has subdomain {subdomain}, so its name is below Service {subdomain}; "
@@ -407,15 +399,7 @@ class Candidates:
                 if slices
                 else ": it has no selector and no EndpointSlice"
             )
-        shown, pods = labels_text(selector), self._kept.pods(self._parsed.namespace)
-        if not pods:
-            return f": no pod with labels {shown} is known"
-        for pod in pods:
-            if selector.items() <= (pod.metadata.labels or {}).items():
-                return f": pod {pod.metadata.name}, which its selector matches, has no address"
-        near = max(pods, key=lambda each: likeness(selector, each.metadata.labels or {}))
-        labels = labels_text(dict(sorted((near.metadata.labels or {}).items())[:2]))
-        return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
+        return f": no pod with labels {labels_text(selector)} is known"
 
     def _with_ports(self, scene: Scene) -> Scene:
         """Give the first port of each slice the name and protocol of the question."""
@@ -497,7 +481,8 @@ def _with_hostname(addresses: Sequence[str] | None, label: str, scene: Scene) ->
 
 
 def _conditions(part: EndpointSlice, endpoint: Endpoint, kept: ClusterObjects) -> str:
-    why = why_not_ready(endpoint, kept.pods(part.metadata.namespace.encode().lower()))
+    pods = kept.pods(part.metadata.namespace.encode().lower())
+    why = why_unready(endpoint, {each.metadata.name: manifest_of(each) for each in pods})
     return f" ({why})" if why else ""
 
 

@@ -16,8 +16,10 @@ from hsdns.causes.alias import cause_of_missing, service_of, through
 from hsdns.causes.behind import cause_behind, cause_of_pod, leads_somewhere
 from hsdns.causes.cause import Cause
 from hsdns.causes.failing import MOST_ALIASES
+from hsdns.causes.view import View, manifest_of
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import address_of, is_reverse, pack_address
+from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Object, Pod, Service
@@ -106,7 +108,11 @@ def cause_of(
             return (
                 f"the cluster IP of {place}, which is not headless: its pods are not in the answer"
             )
-        return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {_listed(service.cluster_ips)}"
+        addresses = _listed(service.cluster_ips)
+        if qtype in (RRType.A, RRType.AAAA) and service.cluster_ips:
+            other = "IPv4" if qtype == RRType.AAAA else "IPv6"
+            return f"{place} has no {type_to_text(qtype)} record: it has {other} only, {addresses}"
+        return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {addresses}"
     if not reply.answer:
         return (
             f"{place} has no {type_to_text(qtype)} record{_why_no_record(endpoints, parsed, qtype)}"
@@ -127,7 +133,8 @@ def _notable(endpoints: Sequence[EndpointReport]) -> str:
     found = ""
     odd = [each for each in endpoints if each.fate == "answered" and each.why]
     if odd:
-        found += f"; {len(odd)} {odd[0].why}"
+        pod = f", pod {odd[0].pod}," if odd[0].pod else ""
+        found += f"; {len(odd)}{pod} {odd[0].why}"
     out = [each for each in endpoints if each.fate == "left out"]
     about = [each for each in out if not each.why.startswith(("its name", "no hostname"))]
     if about:
@@ -198,8 +205,8 @@ class Explainer:
         service = None
         if visit is not None:
             cluster = await _Cluster.read(visit, self._seeing, problems, pause)
-            service = await cluster.service(pause)
             await cluster.trace(self._seeing[id(cluster.block)])
+            service = await cluster.service(pause)
             if cluster.is_missing and not not_known(cluster.block, cluster.query):
                 needed = await cluster.needed(pause)
         await pause()
@@ -215,7 +222,11 @@ class Explainer:
                     if processor.refused
                     else f"; its target has no {type_to_text(qtype)} record"
                 )
-        elif doubt.why and (outcome != "could not tell" or doubt.is_unread):
+        elif (
+            doubt.why
+            and outcome != "leads nowhere"
+            and (outcome != "could not tell" or doubt.is_unread)
+        ):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
         near, is_meant = Nearest(), False
@@ -268,6 +279,7 @@ class Explainer:
             keep_seconds=keep_seconds(reply),
             in_table=state,
             todo=printable(todo),
+            is_intended=cluster is not None and cluster.cause is not None,
         )
         return explanation, Lacking(Scene.of(()) if cluster is None else cluster.scene, needed)
 
@@ -459,6 +471,7 @@ class _Cluster:
 
     seen: Seen
     scene: Scene
+    view: View | None = None  # read if nothing stands behind the name
     cause: Cause | None = None
     found: tuple[Node, ParsedName] | bytes | None = None
 
@@ -558,8 +571,16 @@ class _Cluster:
             return None
         own = visit.reply.answer if visit.reply is not None and visit.passed is None else ()
         asked = self.query.qname, self.query.qtype
-        fates = Fates(self.replay, self.scene, self.seen.objects, parsed, asked, own)
+        pods = {each.metadata.name: each for each in self._pods()}
+        fates = Fates(self.replay, self.scene, pods, parsed, asked, own)
         return await fates.report(owners[0], pause)
+
+    def _pods(self) -> Iterable[PodManifest]:
+        """The pods of the namespace that are known."""
+        assert self.parsed is not None, "the name has a Service"
+        if self.view is not None:
+            return self.view.pods(text(self.parsed.namespace))
+        return map(manifest_of, self.seen.objects.pods(self.parsed.namespace))
 
     async def trace(self, live: LiveObjects) -> None:
         """Find why nothing stands behind the name, with what its source has of pods and workloads."""
@@ -579,7 +600,7 @@ class _Cluster:
             return
         namespace, name = text(parsed.namespace), text(parsed.name)
         selector = owner.spec.selector if owner is not None else None
-        view = await live.view(self.seen, namespace, selector or {})
+        self.view = view = await live.view(self.seen, namespace, selector or {})
         if parsed.endpoint:
             self.cause = cause_of_pod(view, namespace, name, text(parsed.endpoint))
         elif owner is not None:
@@ -620,7 +641,7 @@ class _Cluster:
             return "; and ".join(dict.fromkeys(each.cause for each in needed))
         if self._is_reverse:
             if self._address is None:
-                return "names of the zone are those of whole addresses, and this is none"
+                return "the zone has names of whole addresses only, and this is not one"
             return "no Service has the address as its cluster IP, and no ready endpoint has it"
         if parsed is not None and parsed.kind == POD and parsed.name:
             return (
@@ -629,9 +650,10 @@ class _Cluster:
             )
         if not self._lacks(RRType.A):
             rrtype = type_to_text(qtype)
-            return f"the name has an A record, but {rrtype} is answered so, as CoreDNS does"
+            return f"the name has an A record; like CoreDNS, hsdns denies it for {rrtype}"
         if parsed is None:
-            return f"no name of zone {self.replay.zone.to_text()} has this form"
+            zone = self.replay.zone.to_text()
+            return f"no name in zone {zone} has this form; a Service is NAME.NAMESPACE.svc.{zone}"
         if not parsed.name:
             return f"there is no namespace {text(parsed.namespace)}"
         return f"no object of the cluster has the name {qname.to_text()}"

@@ -7,13 +7,14 @@ Rule: the query is repeated over a scene with only this endpoint.  If the answer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
 from msgspec import structs
 
-from hsdns.cluster.controllers.kinds import why_not_ready
+from hsdns.causes.pod import why_unready
+from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.cluster.objects import (
     Endpoint,
     EndpointConditions,
@@ -27,7 +28,7 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.schema import ParsedName
 from hsdns.explanation.observed import Pause
 from hsdns.explanation.report import EndpointReport, Fate, ServiceReport, SliceReport
-from hsdns.explanation.scene import ClusterObjects, Replay, Scene, Trial, text
+from hsdns.explanation.scene import Replay, Scene, Trial, text
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -36,21 +37,20 @@ _OTHER: Final = {RRType.A: RRType.AAAA, RRType.AAAA: RRType.A}
 
 
 class Fates:
-    """Examines a Service's endpoints for one question; `answered` are the records of the real answer."""
+    """Examines a Service's endpoints for one question; `pods` are by name, `answered` are the records of the answer."""
 
     def __init__(
         self,
         replay: Replay,
         scene: Scene,
-        kept: ClusterObjects,
+        pods: Mapping[str, PodManifest],
         parsed: ParsedName,
         question: tuple[Name, int],
         answered: Sequence[RR],
     ) -> None:
         self._replay, self._scene, self._parsed = replay, scene, parsed
         self._qname, self._qtype = question
-        self._kept = kept
-        self._pods = {each.metadata.name: each for each in kept.pods(parsed.namespace)}
+        self._pods = pods
         self._answered = {_content(each) for each in answered}
         self._seen: dict[tuple[int, bytes], str] = {}
 
@@ -151,7 +151,7 @@ class Fates:
             return ""
         because = ", answered because publishNotReadyAddresses is true" if self._publishes else ""
         if conditions.serving is False:
-            why = self._why_not_ready(endpoint)
+            why = why_unready(endpoint, self._pods)
             return f"not serving{f' ({why})' if why else ''}{because}"
         return f"terminating{because}" if conditions.terminating else ""
 
@@ -160,21 +160,16 @@ class Fates:
         services = self._scene.services
         return bool(services and services[0].spec.publish_not_ready_addresses)
 
-    def _why_not_ready(self, endpoint: Endpoint) -> str:
-        ref = endpoint.target_ref
-        pod = self._pods.get((ref.name if ref else "") or "")
-        return why_not_ready(endpoint, () if pod is None else (pod,))
-
     def _lack(self, part: EndpointSlice, endpoint: Endpoint) -> str:
         """The first changes that would put the endpoint into the answer."""
         ready = structs.replace(endpoint, conditions=EndpointConditions(ready=True))
         conditions = endpoint.conditions
         if conditions is not None and conditions.ready is False:
-            why = self._why_not_ready(endpoint)
+            why = why_unready(endpoint, self._pods)
             return f"not ready{f': {why}' if why else ''}"
         other = _OTHER.get(self._qtype)
         if other is not None and self._alone(part, ready, qtype=other):
-            return "its address is of the other family"
+            return f"its address is IPv{4 if other == RRType.A else 6}"
         parsed = self._parsed
         if parsed.endpoint:
             name = "its name is another one" if endpoint.hostname else "no hostname"

@@ -26,7 +26,7 @@ from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import TYPES, LookupQuestion
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome, to_be_done
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import UNSEEN, Packet, candidates, wire_of
+from hsdns.resolver.model import STILL_WAITING, UNSEEN, Packet, candidates, wire_of
 from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
 from hsdns.wire import printable
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
@@ -76,7 +76,11 @@ async def explain_for_client(
             who = _who(asker, shown, alike if len(alike) < len(reports) else ())
             failure = _server_failure(asker, shown, explained)
             reason, todo = failure or (found.cause, to_be_done(found.needed))
-            cause = f'{who} {"get" if " and " in who else "gets"} "{shown.error}": {reason}'
+            ending = "" if " and " in who else "s"
+            gets = f'get{ending} "{shown.error}"'
+            if shown.error == STILL_WAITING:
+                gets = f"still wait{ending}"
+            cause = f"{who} {gets}: {reason}"
             if shown.error == UNSEEN:
                 cause = f"{who}: {found.cause}"
             needed = [NeededChange(_place(asker), found.cause, found.needed)]
@@ -134,7 +138,7 @@ async def _explain_walk(
     """
     conf, (rrtype,) = MODELS[WALKER].read(asker.text), question.types
     setting, server = asker.settings[0], next(iter(conf.nameservers), "")
-    reasons = dict(setting.blocked)
+    reasons = {transport: each.sentence for transport, each in setting.blocked}
     if not any(map(setting.is_seen, conf.nameservers)):
         reasons["udp"] = f"it asks {setting.nameservers}: {UNSEEN}"
     queries: list[QueryReport] = []
@@ -158,7 +162,7 @@ async def _explain_walk(
     )  # fmt: skip
     own = last.cause
     if asked != question.name.removesuffix("."):
-        own += f"; asked as {asked}, which the search list makes of {question.name}"
+        own += f"; the search list made {asked} of {question.name}"
     is_blind = cause and "udp" not in dict(setting.blocked)
     return structs.replace(
         last,
@@ -205,7 +209,7 @@ def _taken(shown: LookupReport) -> list[str]:
     found: dict[str, None] = {}
     for each in shown.queries:
         if each.unseen == ASSUMED and "." in each.name:
-            found[f"{each.name} is {ASSUMED}, as another server would answer"] = None
+            found[f"{each.name} is {ASSUMED}, because another server answers it"] = None
         elif each.unseen == NOT_SEEN:
             found[f"{each.nameserver} is asked too, and its answers are {NOT_SEEN}"] = None
     return list(found)
@@ -231,13 +235,11 @@ def _own_cause(
     elif shown.error == UNSEEN and shown.why.endswith(cause):
         cause = shown.why
     if asked != question.name.removesuffix("."):
-        return f"{cause}; asked as {asked}, which the search list makes of {question.name}"
+        return f"{cause}; the search list made {asked} of {question.name}"
     names = list(dict.fromkeys(each.name for each in shown.queries))
     before = names.index(asked) if asked in names else 0
     if before:
-        cause += (
-            f"; before it the search list has {before} other names asked, as ndots is {shown.ndots}"
-        )
+        cause += f"; the search list adds {before} names before it, because ndots is {shown.ndots}"
     return cause
 
 

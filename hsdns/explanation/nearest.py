@@ -31,7 +31,10 @@ from hsdns.wire.name import Name
 MOST: Final = 4  # names that are reported
 MOST_SAID: Final = 3  # names in one sentence; of more, none was meant
 MOST_GUESSES: Final = 300  # names that are queried
-PIECE: Final = 500  # Services, or words, between two pauses
+KEYS: Final = 500  # Services whose names are read between two pauses
+PIECE: Final = (
+    20  # Services whose endpoints are read, or words that are compared, between two pauses
+)
 Labels = tuple[bytes, ...]
 
 
@@ -40,7 +43,7 @@ class Guess(NamedTuple):
 
     labels: Labels
     why: str
-    says: str = "{} exists"
+    says: str = "{names} exist{s}"
 
 
 class Form(NamedTuple):
@@ -69,7 +72,7 @@ class Nearest(NamedTuple):
 
 
 Guesses = Iterator[Guess | None]  # None where other work may run
-ALIKE: Final = "did you mean {}?"
+ALIKE: Final = "did you mean {names}?"
 
 
 async def nearest(
@@ -119,10 +122,8 @@ def _said(found: dict[str, Guess], *, is_sure: bool) -> Nearest:
     _, why, says = next(iter(found.values()))
     same = [name.removesuffix(".") for name, each in found.items() if each[1:] == (why, says)]
     if says == ALIKE:
-        return Nearest(names, "", says.format(" or ".join(same)), is_sure)
-    shown = says.format(_listed(same))
-    if len(same) > 1:
-        shown = shown.removesuffix("s") if shown.endswith(" exists") else shown
+        return Nearest(names, "", says.format(names=" or ".join(same)), is_sure)
+    shown = says.format(names=_listed(same), s="" if same[1:] else "s")
     return Nearest(names, why, shown, is_sure)
 
 
@@ -203,17 +204,16 @@ def _forms(labels: Labels, below: Name | None, home: Name) -> Iterator[Form]:
 
 
 class _Places:
-    """Where a zone has Services, endpoints, ports and pods, by their names; each index is made when first used."""
+    """Where a zone has Services, endpoints, ports and pods, by their names."""
 
     def __init__(self, block: Kubernetes, home: Name, pods: Iterable[Pod]) -> None:
         self._store, self._values = block.store, block.answers.lookup.values(home)
         self._is_read = False
         self._own: dict[bytes, list[bytes]] = defaultdict(list)  # Services of a namespace
         self._with: dict[bytes, list[bytes]] = defaultdict(list)  # namespaces of a Service
-        self._pods: dict[bytes | None, list[Pod]] = defaultdict(list)  # by name
-        self._workloads: dict[bytes | None, list[Pod]] = defaultdict(
-            list
-        )  # by the beginning of their names
+        # Pods by their names, and by those of their workloads.
+        self._pods: dict[bytes | None, list[Pod]] = defaultdict(list)
+        self._workloads: dict[bytes | None, list[Pod]] = defaultdict(list)
         for each in pods:
             self._pods[pack_label(each.metadata.name)].append(each)
             base = WORKLOAD.sub("", each.metadata.name)
@@ -224,8 +224,9 @@ class _Places:
         if self._is_read:
             return
         self._is_read = True
-        for number, (namespace, name) in enumerate(sorted(self._values)):
-            if number % PIECE == 0:
+        keys = list(self._values)  # events may arrive meanwhile
+        for number, (namespace, name) in enumerate(keys):
+            if number % KEYS == 0:
                 yield None
             self._own[namespace].append(name)
             self._with[name].append(namespace)
@@ -246,7 +247,7 @@ class _Places:
         elif is_sure:
             yield from self._of_service(labels)
         elif len(labels) == 1:
-            for place in self._with[labels[0]]:
+            for place in sorted(self._with[labels[0]]):
                 yield Guess((*labels, place, SVC), "only a search list makes one label whole")
         elif len(labels) == 2:
             yield Guess((*labels[::-1], SVC), "Service and namespace are exchanged")
@@ -269,9 +270,8 @@ class _Places:
         if labels[-1] in places or (kind == SVC and labels[-1] in self._store.namespaces):
             yield Guess((labels[0], labels[-1], POD), "names of addresses end in pod, not in svc")
         for place in places:
-            yield Guess(
-                (labels[0], place, POD), f"the pod with this address is in namespace {text(place)}"
-            )
+            why = f"the pod with this address is in namespace {text(place)}"
+            yield Guess((labels[0], place, POD), why)
 
     def _of_service(self, labels: Labels) -> Guesses:
         marked = [each for each in labels if each.startswith(b"_")]
@@ -279,23 +279,19 @@ class _Places:
             others = [each for each in labels if not each.startswith(b"_")]
             yield Guess((*marked, *others, SVC), "a port and its protocol stand in front")
         *before, name = labels
-        for place in self._with[name]:
+        for place in sorted(self._with[name]):
             yield Guess((*before, name, place, SVC), "the namespace is missing")
         for at, label in enumerate(labels[1:]):
             if label == labels[at]:
-                yield Guess(
-                    (*labels[:at], *labels[at + 1 :], SVC),
-                    f"the label {text(label)} is in the name twice",
-                )
+                why = f"the label {text(label)} is in the name twice"
+                yield Guess((*labels[:at], *labels[at + 1 :], SVC), why)
         if not before:
             return
         *before, name, namespace = labels
         yield Guess((*before, namespace, name, SVC), "Service and namespace are exchanged")
-        places = [place for place in self._with[name] if place != namespace]
-        where = (
-            f"namespace{'s' * (len(places) > 1)} {_listed([*map(text, places)])}" if places else ""
-        )
+        places = [place for place in sorted(self._with[name]) if place != namespace]
         for place in places:
+            where = f"namespace{'s' if places[1:] else ''} {_listed([*map(text, places)])}"
             why = f"Service {text(name)} is in {where}, not in {text(namespace)}"
             yield Guess((*before, name, place, SVC), why)
         if before:
@@ -346,7 +342,7 @@ class _Places:
             for own, service in self._endpoints_of(pod):
                 (unnamed if address_in(own) else named).append((own, *service[::-1], SVC))
             for found in sorted(named, key=lambda each: each[0] != label):
-                yield Guess(found, f"{text(label)} is a pod{below}", "its name is {}")
+                yield Guess(found, f"{text(label)} is a pod{below}", "its name is {names}")
             if not named:
                 yield from self._of_unnamed(pod, unnamed)
         pods = self._workloads[label]
@@ -358,7 +354,7 @@ class _Places:
                 f"{text(label)} is a {'StatefulSet' if pod.spec.subdomain else what}, not a Service"
             )
             for _, service in self._endpoints_of(pod):
-                yield Guess((*service[::-1], SVC), why, "its Service is {}")
+                yield Guess((*service[::-1], SVC), why, "its Service is {names}")
         if name := DEPLOYED.fullmatch(text(label)):
             why = f"{text(label)} is like the name of a Deployment's pod, which is no name in DNS"
             for own in list(self._own[namespace] if namespace else self._with):

@@ -156,7 +156,8 @@ class TableState(msgspec.Struct, frozen=True, rename="camel"):
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """The explanation of an answer.
 
-    `cause` is the first line, and `todo` what to do about it, "" if there is nothing to do.  `blind` says what could
+    `cause` is the first line, and `todo` what to do about it, "" if there is nothing to do.  `isIntended` says that
+    the objects mean a name to exist, and to lead somewhere, that does not.  `blind` says what could
     not be read.  `needed` is the smallest set of changes with which a missing name exists, empty if there is none.
     `reading` has the parts of the name by their meaning.  `history` has the last changes of the name, the newest first;
     only a running server has any.  `asked` is the server of `-server`.
@@ -189,6 +190,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     in_table: TableState | None = None
     servers: ServersReport | None = None
     todo: str = ""
+    is_intended: bool = False
 
     @property
     def is_answered(self) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, Self
 
 from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES
 from hsdns.ask.question import NoReply, over_tcp, over_udp
-from hsdns.assemble import assemble
+from hsdns.assemble import Configuration, assemble
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.simulation import simulate
@@ -139,8 +139,8 @@ class MemoryServer:
 
     def __init__(self, text: str, ahead: Exchange | None = None) -> None:
         loop = asyncio.get_running_loop()
-        self._text, self._ahead, self._clock = text, ahead, loop.time
-        self._metrics = Registry()
+        self._text, self._ahead, self.clock = text, ahead, loop.time
+        self.metrics = Registry()
         self.source = PushSource()
         self._is_dead = False
         self._lives = 0
@@ -149,21 +149,13 @@ class MemoryServer:
         self._hidden: list[Event] = []
         self._tasks = Tasks()
         self._prepare()
-        self.faults = StandingFaults(
-            self._metrics,
-            loop.time,
-            self._rebuild,
-            Random(SEED),
-            loop.call_later,
-            process=self,
-            configurations=lambda: [self.configuration],
-        )
+        self.faults = StandingFaults(self, random=Random(SEED))
 
     async def start(self) -> None:
         """Start the plugins."""
         for plugin in self.configuration.plugins:
             await plugin.start(self._runtime)
-        self._rebuild()
+        self.place_faults()
 
     async def stop(self) -> None:
         """Stop them."""
@@ -195,7 +187,7 @@ class MemoryServer:
         life = self._lives
         self.pending += 1
         try:
-            answering = processor.answer(message, client, local, transport, self._clock())
+            answering = processor.answer(message, client, local, transport, self.clock())
             reply = await begin(answering, self._runtime.queries.spawn)
         finally:
             self.pending -= 1
@@ -221,7 +213,7 @@ class MemoryServer:
         try:
             wanted = read_rule(rule.split())
             if isinstance(wanted.action, WatchAction):  # there is no API server for it to affect
-                self.faults.rules.add(self.faults.rules.make(wanted, self._clock(), LIFETIME))
+                self.faults.rules.add(self.faults.rules.make(wanted, self.clock(), LIFETIME))
             else:
                 self.faults.add(rule.split(), self.configuration)
         except RuleError as error:
@@ -291,7 +283,7 @@ class MemoryServer:
             if isinstance(plugin, Kubernetes):
                 plugin.watch.source = self.source
                 plugin.watch.reads_only = True
-        self._runtime = ServerRuntime(self.configuration, self._metrics, NoCounters(), self._clock)
+        self._runtime = ServerRuntime(self.configuration, self.metrics, NoCounters(), self.clock)
         self._runtime.fail, self._runtime.random = _fail, Random(SEED)
 
     async def _end(self) -> None:
@@ -300,7 +292,12 @@ class MemoryServer:
         await self._runtime.tasks.cancel()
         await self._runtime.queries.cancel()
 
-    def _rebuild(self) -> None:
+    def configurations(self) -> list[Configuration]:
+        """The one that runs."""
+        return [self.configuration]
+
+    def place_faults(self) -> None:
+        """Make the processors again."""
         if self._is_dead:
             return
         configuration, runtime = self.configuration, self._runtime
@@ -317,7 +314,7 @@ class MemoryServer:
         """The result of the rules for a connection, decided when it was new."""
         if client not in self._connections:
             asked = Asked.unread(server, "tcp", client, local, NO_PODS)
-            self._connections[client] = self.faults.rules.decide(asked, self._clock(), "connection")
+            self._connections[client] = self.faults.rules.decide(asked, self.clock(), "connection")
         return self._connections[client]
 
     def _hides(self, event: Event) -> bool:
@@ -328,7 +325,7 @@ class MemoryServer:
         for rule in self.faults.rules.about("watch"):
             assert isinstance(rule.action, WatchAction), "about a watch"
             if resource and rule.action.is_about(resource):
-                return self.faults.rules.stop(rule, resource, "watch", self._clock())
+                return self.faults.rules.stop(rule, resource, "watch", self.clock())
         return False
 
 

@@ -322,23 +322,36 @@ class ServerReport(msgspec.Struct):
 class Results:
     """The measurements of a server's run that began at `begin`, nanoseconds of the monotonic clock.
 
-    `lasted` is in seconds; `ended` is what ended it, if it is not complete.
+    `server` has what is not counted second by second, or kind by kind.
     """
 
     def __init__(
         self, questions: Sequence[Question], begin: int, name: str = "", target: str = ""
     ) -> None:
-        self.name, self.target = name, target
-        self.ended, self.lasted = "", 0.0
-        self.propagation: PropagationReport | None = None
         self.questions = list(questions)
         self.begin = begin
         self.seconds: dict[int, Second] = {}
         self.kinds: dict[tuple[str, int], KindReport] = {}
-        self.verdicts = VerdictReport()
+        verdicts, streams, lookups = VerdictReport(), ConnectionsReport(), LookupsReport()
+        self.verdicts, self.connections, self.lookups = verdicts, streams, lookups  # of pods
+        self.server = ServerReport(
+            name,
+            target,
+            "",
+            0.0,
+            Counts(),
+            [],
+            [],
+            "",
+            [],
+            verdicts,
+            None,
+            [],
+            [],
+            streams,
+            lookups,
+        )
         self.stale: dict[tuple[str, str], StaleReport] = {}  # by name and type
-        self.lookups = LookupsReport()  # of pods
-        self.connections = ConnectionsReport()
         self._kinds = [self.kind(each.group, each.qtype) for each in questions]
         self._numbered = list(self.kinds.values())  # in the order of kind_numbers()
 
@@ -441,23 +454,8 @@ class Results:
     def report(self) -> ServerReport:
         """The counters; Report.finish() makes the figures."""
         self.verdicts.stale_names = list(self.stale.values())
-        return ServerReport(
-            self.name,
-            self.target,
-            self.ended,
-            self.lasted,
-            Counts(),
-            [],
-            [],
-            "",
-            list(self.kinds.values()),
-            self.verdicts,
-            self.propagation,
-            [],
-            list(self.seconds.values()),
-            self.connections,
-            self.lookups,
-        )
+        self.server.kinds, self.server.per_second = [*self.kinds.values()], [*self.seconds.values()]
+        return self.server
 
 
 def together(seconds: Iterable[Second]) -> Second:

@@ -207,13 +207,17 @@ class _ServerRun:
         """End it `seconds` after the begin if a limit is met, or if everything fails."""
         if why := self.abort.see(self.results, seconds):
             self.stop(why, now)
-        if not keeps_going and not self.results.ended and self.failures.see(self.results, seconds):
+        if (
+            not keeps_going
+            and not self.results.server.ended
+            and self.failures.see(self.results, seconds)
+        ):
             self.stop(FAILING, now)
 
     def stop(self, why: str, now: int) -> None:
         """End it early; the first reason is reported."""
-        if not self.results.ended and not self.is_over:
-            self.results.ended, self.end = why, now
+        if not self.results.server.ended and not self.is_over:
+            self.results.server.ended, self.end = why, now
         self.sending.stop()
 
     def settle(self, now: float) -> None:
@@ -261,11 +265,11 @@ def carry_out(
                 run.settle(clock() / SECOND)
     except KeyboardInterrupt:
         for run in runs:
-            run.results.ended = run.results.ended or INTERRUPTED
+            run.results.server.ended = run.results.server.ended or INTERRUPTED
             run.settle(float("inf"))
     for run in runs:
         run.results.add_changes(each for each in options.changes() if each * SECOND < run.end)
-        run.results.lasted = round(max(0.0, (run.end - begin) / SECOND), 3)
+        run.results.server.seconds = round(max(0.0, (run.end - begin) / SECOND), 3)
     return [run.results for run in runs]
 
 
@@ -277,7 +281,7 @@ def _follow(
     clock: Callable[[], int],
 ) -> None:
     """Process messages until all runs have ended, `last` at the latest."""
-    shown = {run.results.name: run.results for run in runs}
+    shown = {run.results.server.name: run.results for run in runs}
     looked = begin
     while running := [each for each in runs if not each.is_over]:
         try:

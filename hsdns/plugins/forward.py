@@ -38,22 +38,22 @@ from hsdns.corefile.tree import Directive, Line, Token, did_you_mean
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.upstream.exchange import (
-    EXPIRE,
     POLICIES,
-    READ_TIMEOUT,
-    HealthCheck,
     Policy,
     Upstream,
     UpstreamError,
     UpstreamOverload,
-    UpstreamSettings,
 )
 from hsdns.upstream.lookup import find_targets
 from hsdns.upstream.target import (
+    EXPIRE,
     HTTP2,
+    READ_TIMEOUT,
+    HealthCheck,
     HostTarget,
     Target,
     TlsFiles,
+    UpstreamSettings,
     make_context,
     read_address,
     read_tls,
@@ -284,14 +284,7 @@ class Forward(Plugin):
             route.policy = Policy(route.options["policy"], runtime.random)
             settings = UpstreamSettings(*map(route.options.__getitem__, UpstreamSettings._fields))
             route.upstreams = tuple(
-                Upstream(
-                    target,
-                    clock=runtime.clock,
-                    metrics=runtime.metrics,
-                    waiting=runtime.queries,
-                    settings=settings,
-                    tls=route.contexts.get(target.transport),
-                )
+                Upstream(target, runtime, settings, route.contexts.get(target.transport))
                 for target in await find_targets(route.targets, route.options["resolver"])
             )
 

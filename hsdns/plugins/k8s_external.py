@@ -33,15 +33,21 @@ from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import Handler, Next, Request, zones_within
 from hsdns.cluster.address import address_of
 from hsdns.cluster.answer import ClusterAnswers, has_records
-from hsdns.cluster.freshness import ANYTHING, Dependencies, address_counter, service_counter
+from hsdns.cluster.freshness import (
+    ANYTHING,
+    Dependencies,
+    address_counter,
+    attempts,
+    service_counter,
+)
 from hsdns.cluster.lookup import NameLookup, NoSuchName
-from hsdns.cluster.schema import SVC, ParsedName, address_type
+from hsdns.cluster.schema import ParsedName, address_type, target_name
 from hsdns.cluster.value import HEADLESS, NO_PORT, Entry, Key, ServiceValue, port_matches
 from hsdns.corefile.keys import read_fallthrough, read_name, zones_from_args
 from hsdns.corefile.properties import Property, flag, integer, one, only_once, read_properties
 from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin
-from hsdns.plugins.kubernetes import MAX_ATTEMPTS, Kubernetes
+from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.turns import AT_ONCE, another_turn, listed
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Reply, nodata, nxdomain
@@ -154,14 +160,14 @@ def parse(labels: tuple[bytes, ...]) -> ParsedName | None:
     """Parse the labels left of the zone, at least one; None for names that cannot exist."""
     count = len(labels)
     if count == 1:
-        return ParsedName(SVC, labels[0])
+        return ParsedName(b"", labels[0])
     if count == 2:
-        return ParsedName(SVC, labels[1], labels[0])
+        return ParsedName(b"", labels[1], labels[0])
     if count == 3:
-        return ParsedName(SVC, labels[2], labels[1], endpoint=labels[0].removeprefix(b"_"))
+        return ParsedName(b"", labels[2], labels[1], endpoint=labels[0].removeprefix(b"_"))
     if count == 4:
         port, protocol = (label.removeprefix(b"_") for label in labels[:2])
-        return ParsedName(SVC, labels[3], labels[2], port=port, protocol=protocol)
+        return ParsedName(b"", labels[3], labels[2], port=port, protocol=protocol)
     return None
 
 
@@ -180,17 +186,6 @@ def _host_record(owner: Name, entry: Entry, ttl: int, alias_ttl: int) -> RR:
     if isinstance(entry.host, Name):
         return RR(owner, RRType.CNAME, alias_ttl, entry.host.lower)
     return RR(owner, address_type(entry.host), ttl, entry.host)
-
-
-def target_name(label: bytes | None, parsed: ParsedName, zone: Name) -> Name | None:
-    """`LABEL.NAME.NAMESPACE.ZONE` or, without a label, `NAME.NAMESPACE.ZONE`; None if it is too long."""
-    labels = (
-        (parsed.name, parsed.namespace) if label is None else (label, parsed.name, parsed.namespace)
-    )
-    try:
-        return Name.from_labels((*labels, *zone.lowered().labels))
-    except ValueError:
-        return None
 
 
 _NS1: Final = b"\3ns1"
@@ -265,14 +260,8 @@ class K8sExternal(Plugin):
         await self.kubernetes.catch_up(request)
         zone = zone.lowered()
         found: Reply | None = None
-        attempt = request
-        for _ in range(MAX_ATTEMPTS):
-            found = await self._find(attempt, zone)
-            dependencies = attempt.dependencies
-            if request.earlier is not None or dependencies is None or dependencies.hold:
-                break
-            # The counters of the request itself are outdated, so the reply is not stored.
-            attempt = attempt.replace(dependencies=dependencies.again())
+        for dependencies in attempts(request.dependencies if request.earlier is None else None):
+            found = await self._find(request.replace(dependencies=dependencies), zone)
         if request.earlier is not None and self.kubernetes.has_changed_since(request.earlier):
             newest = await self._find(request.replace(earlier=None), zone)
             request.earlier.compare(found, newest)

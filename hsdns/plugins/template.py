@@ -13,7 +13,7 @@ Cacheable: unless a rule has `var` or `expr`, only the question decides whether 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
@@ -87,13 +87,9 @@ class Rule(NamedTuple):
     zones: tuple[Name, ...]
     qclass: int
     qtype: int
-    patterns: tuple[Pattern, ...]  # without patterns every name matches
-    variables: tuple[tuple[str, Program], ...]
-    conditions: tuple[Program, ...]
-    sections: Mapping[str, tuple[Text, ...]]  # answer, additional, authority
-    rcode: int
-    error: ExtendedError | None
-    through: tuple[Name, ...]
+    variables: Sequence[tuple[str, Program]]
+    conditions: Sequence[Program]
+    options: dict[str, Any]  # the values of all PROPERTIES; without `match` every name matches
 
     @property
     def has_expressions(self) -> bool:
@@ -126,14 +122,14 @@ class Rule(NamedTuple):
         )
 
     def _missed(self, query: Query) -> Miss:
-        passes = query.qname.longest_of(self.through) is not None
+        passes = query.qname.longest_of(self.options["fallthrough"]) is not None
         return Miss.NEXT if passes else Miss.SERVFAIL
 
     def _find(self, text: str) -> tuple[str, dict[str, str]] | None:
         """Return the first pattern that matches, and its groups by number and name."""
-        if not self.patterns:
+        if not self.options["match"]:
             return ".*", {"0": text}
-        for pattern in self.patterns:
+        for pattern in self.options["match"]:
             match = pattern.search(text)
             if match is not None:
                 return pattern.pattern, _groups(pattern, match)
@@ -302,7 +298,7 @@ class Template(Plugin):
             if isinstance(found, Hit):
                 labels = (request.server, found.zone, request.view, found.rrclass, found.rrtype)
                 self._matches.inc(labels)
-                if rule.rcode == Rcode.SERVFAIL:
+                if rule.options["rcode"] == Rcode.SERVFAIL:
                     return unwritten(Rcode.SERVFAIL)
                 try:
                     return await self._answer(request, rule, found, labels)
@@ -317,7 +313,7 @@ class Template(Plugin):
         targets: list[Reply] = []
         is_truncated = False
         for section in SECTIONS:
-            for text in rule.sections[section]:
+            for text in rule.options[section]:
                 record = self._record(text, hit, (*labels, section, str(text)))
                 sections[section].append(record)
                 if section == "answer" and _wants_target(request.query, record):
@@ -326,7 +322,7 @@ class Template(Plugin):
                     is_truncated = target.tc
                     targets.append(target)
         reply = Reply(
-            rcode=rule.rcode,
+            rcode=rule.options["rcode"],
             answer=tuple(sections["answer"]),
             authority=tuple(sections["authority"]),
             additional=tuple(sections["additional"]),
@@ -335,9 +331,10 @@ class Template(Plugin):
         )
         for target in targets:
             reply = reply.leading_to(target)
-        if rule.error is None:
+        error: ExtendedError | None = rule.options["ederror"]
+        if error is None:
             return reply
-        return with_extended_error(request.query, reply, *rule.error)
+        return with_extended_error(request.query, reply, *error)
 
     def _record(self, text: Text, hit: Hit, labels: tuple[str, ...]) -> RR:
         try:
@@ -372,19 +369,8 @@ def read_rule(directive: Directive, block: Block) -> Rule:
     if options["upstream"] is not None:
         place = options["upstream"].name.position
         block.warn(f'{place}: "upstream" of template has no effect, as in CoreDNS 1.14.7')
-    variables, conditions = _read_expressions(directive)
-    return Rule(
-        zones_from_args(directive.args[2:]) or block.zones,
-        qclass,
-        qtype,
-        tuple(options["match"]),
-        tuple(variables),
-        tuple(conditions),
-        {section: tuple(options[section]) for section in SECTIONS},
-        options["rcode"],
-        options["ederror"],
-        options["fallthrough"],
-    )
+    zones = zones_from_args(directive.args[2:]) or block.zones
+    return Rule(zones, qclass, qtype, *_read_expressions(directive), options)
 
 
 def _read_expressions(directive: Directive) -> tuple[list[tuple[str, Any]], list[Any]]:

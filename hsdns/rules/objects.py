@@ -19,10 +19,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 import yaml
 
+from hsdns.causes.cause import Cause
 from hsdns.causes.labels import MADE_LABELS
+from hsdns.causes.view import PODS, SLICES, View
 from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.kinds import (
-    ContainerPort,
     Endpoints,
     PodManifest,
     PodSpec,
@@ -44,7 +45,7 @@ from hsdns.sources.manifest_yaml import field_node, field_place, json_node, key_
 # Rule: positions in an object in JSON are computed on demand; in a dump only those of objects, which cost nothing.
 
 
-_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
+_PLAIN: Final = re.compile(r"[a-z][A-Za-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
 _WORDS: Final = frozenset("true false yes no on off null y n".split())
 
 
@@ -126,6 +127,10 @@ class Manifest:
         """Make a remark about a field; `at` is the field with the position, if it is another."""
         return Remark(self.at(at or field), str(self), field, sentence, level, edit)
 
+    def caused(self, field: str, cause: Cause, *, at: str = "") -> Remark:
+        """Make a remark about a field that is a cause."""
+        return self.remark(field, cause.sentence, at=at)._replace(todo=cause.todo)
+
     def replaced(self, field: str, text: str, *, is_key: bool = False) -> Edit | None:
         """The edit that replaces the value of a field, or its key; None if that is not one word on one line.
 
@@ -205,10 +210,27 @@ class Objects:
         corefiles: Sequence[CorefileText] = (),
         *,
         is_whole: bool = False,
+        patched: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.manifests = manifests
         self.corefiles = corefiles
         self.is_whole = is_whole
+        self._patched = patched
+
+    def is_patched(self, *manifests: Manifest) -> bool:
+        """Whether something else, such as a kustomization, changes one of some objects."""
+        words = {(each.kind, each.name) for each in manifests} | {
+            ("", each.name) for each in manifests
+        }
+        return not self._patched.isdisjoint(words | {(each.kind, "") for each in manifests})
+
+    @cached_property
+    def view(self) -> View:
+        """The objects as causes are found in them."""
+        kinds = ((SLICES, "EndpointSlice"), (PODS, "Pod"))
+        unknown = {plural: "there are none" for plural, kind in kinds if not self.of(kind)}
+        objects = ((each.kind, each.object) for each in self.manifests)
+        return View(objects, unknown, is_live=self.is_whole)
 
     def directives(self, name: str) -> Iterator[Placed]:
         """The directives with a name of all Corefiles."""
@@ -325,6 +347,12 @@ class Objects:
         return {each.namespace for each, _ in self.services} - {""}
 
     @cached_property
+    def is_placed(self) -> bool:
+        """Whether each Service and each workload says its namespace."""
+        pods = (each.manifest for each in self.templates)
+        return all(each.namespace for each in chain(pods, (each for each, _ in self.services)))
+
+    @cached_property
     def custom(self) -> list[Manifest]:
         """The custom resources: objects of a group that is not the API server's own."""
         return [
@@ -415,15 +443,6 @@ def mappings_at(value: Any, path: str) -> list[tuple[int, dict[str, Any]]]:
     found = value_at(value, path)
     listed = enumerate(found if isinstance(found, list) else ())
     return [(at, each) for at, each in listed if isinstance(each, dict)]
-
-
-def ports_of(pods: PodSet) -> Iterator[ContainerPort]:
-    """The ports of containers that run as long as the pod."""
-    for container in pods.spec.containers or ():
-        yield from container.ports or ()
-    for container in pods.spec.init_containers or ():
-        if container.restart_policy == "Always":
-            yield from container.ports or ()
 
 
 def texts_of(value: Any, field: str) -> Iterator[tuple[str, str]]:

@@ -153,7 +153,7 @@ class Edit(NamedTuple):
 class Remark(NamedTuple):
     """The result of a check: `place` is an object such as `Service shop/db`, `field` a path in it, or both are empty.
 
-    `level` is by default that of the rule.
+    `level` is by default that of the rule, `todo` what to do if the sentence does not say it.
     """
 
     position: Position
@@ -162,6 +162,7 @@ class Remark(NamedTuple):
     sentence: str
     level: str = ""
     edit: Edit | None = None
+    todo: str = ""
 
 
 class Finding(NamedTuple):
@@ -198,8 +199,13 @@ class Finding(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The sentence, with its object and field."""
-        parts = [self.remark.place, self.remark.field, self.remark.sentence]
+        """The sentence, with its object and field, and what to do."""
+        remark = self.remark
+        parts = [
+            remark.place,
+            remark.field,
+            "; ".join(filter(None, (remark.sentence, remark.todo))),
+        ]
         return ": ".join(part for part in parts if part)
 
     def __str__(self) -> str:

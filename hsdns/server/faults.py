@@ -239,8 +239,8 @@ log = logging.getLogger("hsdns.faults")
 CallLater = Callable[[float, Callable[[], None]], Any]
 
 
-class Process(Protocol):
-    """The interface of the process to the rules."""
+class Restartable(Protocol):
+    """The interface of the process to restarts."""
 
     @property
     def instance(self) -> Instance | None:
@@ -258,6 +258,19 @@ class Process(Protocol):
         """Start a task."""
 
 
+class Process(Restartable, Protocol):
+    """The interface of the process to the rules; `clock` gives monotonic seconds."""
+
+    metrics: Registry
+    clock: Callable[[], float]
+
+    def configurations(self) -> Iterable[Configuration]:
+        """Those that run."""
+
+    def place_faults(self) -> None:
+        """Make the processors of the serving instance again."""
+
+
 @dataclass(eq=False)
 class Restarts:
     """The restarts of a process.
@@ -267,7 +280,7 @@ class Restarts:
     """
 
     rules: Rules
-    process: Process
+    process: Restartable
     clock: Callable[[], float]
     call_later: CallLater
     ended: Callable[[], None]
@@ -364,49 +377,34 @@ LIFETIME: Final = 600.0  # seconds, for a rule without a lifetime of its own
 
 
 class StandingFaults:
-    """The rules of a process.
-
-    `rebuild` makes the processors of the serving instance again; `clock` gives monotonic seconds, `call_later` calls a
-    function after some seconds.  `listeners` applies rules in the listeners, `process` is what rules may restart,
-    `configurations` are those that run.
-    """
+    """The rules of a process; `listeners` applies those about connections and misses."""
 
     def __init__(
         self,
-        metrics: Registry,
-        clock: Callable[[], float],
-        rebuild: Callable[[], None],
-        random: Random | None = None,
-        call_later: Callable[[float, Callable[[], None]], Any] | None = None,
-        *,
+        process: Process,
         listeners: ListenerFaults | None = None,
-        process: Process | None = None,
-        configurations: Callable[[], Iterable[Configuration]] = tuple,
+        random: Random | None = None,
     ) -> None:
-        self.rules = Rules(Random() if random is None else random, hits_metric(metrics))
+        self.rules = Rules(Random() if random is None else random, hits_metric(process.metrics))
         self.rules.on_spent = self._spent
         # Finds the Pod of a client address, in place of the kubernetes blocks; these Pods may query other local
         # addresses.
         self.pod_of: PodOf | None = None
-        self._clock, self._rebuild, self._call_later = clock, rebuild, call_later
-        self._configurations = configurations
+        self._process, self._clock = process, process.clock
         self._listeners = listeners or ListenerFaults()
-        self._process = process
-        self._restarts: Restarts | None = None
-        if process is not None:
-            self._restarts = Restarts(self.rules, process, clock, self._after, self.look)
+        self._restarts = Restarts(self.rules, process, self._clock, self._after, self.look)
         self._timer: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def is_restarting(self) -> bool:
         """Whether a rule has killed the process, and it has not restarted yet."""
-        return self._restarts is not None and self._restarts.is_restarting
+        return self._restarts.is_restarting
 
     def hold(self, configuration: Configuration) -> None:
         """Make the clusters of a starting configuration keep earlier states, and activate rules there.
 
-        From then on `configurations` contains it, so that each change of the rules applies to it.
+        From then on `configurations` has it, so that each change of the rules applies to it.
         """
         hold(self, self.rules, configuration.plugins, self._clock)
 
@@ -506,8 +504,7 @@ class StandingFaults:
 
     def end(self) -> None:
         """End all restarts; a killed process starts again at once, so that it can shut down."""
-        if self._restarts is not None:
-            self._restarts.close()
+        self._restarts.close()
 
     def close(self) -> None:
         """Cancel the timer."""
@@ -517,13 +514,12 @@ class StandingFaults:
 
     def _change(self) -> None:
         """Apply a change of the rules to clusters, processors and listeners, and set the timer."""
-        for configuration in self._configurations():
+        for configuration in self._process.configurations():
             self.hold(configuration)
-        self._rebuild()
+        self._process.place_faults()
         self._listeners.connect = self._connect if self.rules.about("connection") else None
         self._listeners.shed = self._shed if self.rules.about("miss") else None
-        if self._restarts is not None:
-            self._restarts.look()
+        self._restarts.look()
         end = self.rules.next_end
         if end is None:
             self.close()
@@ -542,8 +538,6 @@ class StandingFaults:
         self._timer = self._after(seconds, self.look)
 
     def _after(self, seconds: float, call: Callable[[], None]) -> Any:
-        if self._call_later is not None:
-            return self._call_later(seconds, call)
         self._loop = asyncio.get_running_loop()
         return self._loop.call_later(seconds, call)
 
@@ -556,7 +550,7 @@ class StandingFaults:
     def _decide(
         self, about: str, protocol: str, server: str, client: Endpoint, local: Endpoint
     ) -> list[Bite]:
-        instance = None if self._process is None else self._process.instance
+        instance = self._process.instance
         pods = None if instance is None else self._pod_finder(instance.configuration)
         asked = Asked.unread(server, protocol, client, local, pods or NO_PODS)
         return self.rules.decide(asked, self._clock(), about)
@@ -608,22 +602,17 @@ def _zones(configuration: Configuration) -> Iterator[tuple[Zone, Sequence[Assemb
                 yield Zone(served.listen.server, apex, deeper), blocks
 
 
-def measure_behind(
-    metrics: Registry,
-    clock: Callable[[], float],
-    configurations: Callable[[], Iterable[Configuration]],
-    standing: Rules | None,
-) -> None:
-    """Measure the rules of `configurations` and of the control door before each scrape; `clock` is monotonic."""
+def measure_behind(process: Process, standing: Rules | None) -> None:
+    """Measure the rules of the configurations and of the control door before each scrape."""
 
     def measure() -> None:
-        now, found = clock(), dict[tuple[str, ...], float]()
-        for configuration in configurations():
+        now, found = process.clock(), dict[tuple[str, ...], float]()
+        for configuration in process.configurations():
             for rules in (*corefile_rules(configuration), *filter(None, [standing])):
                 for rule in rules.about("query"):
                     seconds = behind(rule, configuration.plugins, now)
                     if seconds is not None:
                         found[rule.name,] = max(seconds, found.get((rule.name,), 0.0))
-        metrics.gauge("hsdns_fault_behind_seconds", ("rule",)).values = found
+        process.metrics.gauge("hsdns_fault_behind_seconds", ("rule",)).values = found
 
-    metrics.before_collect(measure)
+    process.metrics.before_collect(measure)

@@ -226,12 +226,14 @@ class Instance(ServerRuntime):
         from hsdns.server.control.routes import pages  # noqa: PLC0415 - see above
 
         self.pages.serve(address, pages(self._server.door, token))
+        self._server.remember()
 
     def serve_dashboard(self, address: str) -> None:
         """Add the web page."""
         from hsdns.server.control.routes import dashboard  # noqa: PLC0415 - see above
 
         self.pages.serve(address, dashboard(self._server.door))
+        self._server.remember()
 
     async def drain(self) -> None:
         """Close the listeners that the successor has not taken over, after their queries are answered; then stop."""

@@ -240,18 +240,8 @@ class Server:
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
         self.queries = QueryTap(self.clock, ServerRuntime.wall, keeps=keeps_queries)
-        self.faults: StandingFaults | None = None
-        if faults:
-            self.faults = StandingFaults(
-                self.metrics,
-                self.clock,
-                self._place_faults,
-                listeners=self.opener.faults,
-                process=self,
-                configurations=self._configurations,
-            )
-        rules = None if self.faults is None else self.faults.rules
-        measure_behind(self.metrics, self.clock, self._configurations, rules)
+        self.faults = StandingFaults(self, self.opener.faults) if faults else None
+        measure_behind(self, None if self.faults is None else self.faults.rules)
         self.door = Door(
             lambda: self.instance,
             self.clock,
@@ -349,6 +339,14 @@ class Server:
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run a coroutine until the server has closed."""
         return self._tasks.spawn(coro, name)
+
+    def remember(self) -> None:
+        """Remember rates and names that fail, for readers that come later; once there are pages that show them."""
+        if self.door.past is None:
+            from hsdns.server.control.queries import past_of, remember  # noqa: PLC0415 - as the pages
+
+            past_of(self.door)
+            self._tasks.spawn(remember(self.door), "memory of top")
 
     async def reload(self, *, only_if_changed: bool = False) -> bool:
         """Serve the Corefile as it is now; an error is logged and counted, and the previous configuration stays."""
@@ -540,11 +538,11 @@ class Server:
             self.faults.place(configuration, instance)
         return self._processors(configuration, instance, self.counters, self._counts, self.queries)
 
-    def _configurations(self) -> list[Configuration]:
+    def configurations(self) -> list[Configuration]:
         """The configurations of all instances."""
         return [each.configuration for each in self.instances]
 
-    def _place_faults(self) -> None:
+    def place_faults(self) -> None:
         """Apply a change of the rules to the server blocks."""
         assert self.faults is not None, "they have changed"
         self.faults.place_again(self.instances)

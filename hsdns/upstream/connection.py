@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 from typing import Final, cast
 
 from hsdns.turns import Timer
-from hsdns.upstream.target import Target
+from hsdns.upstream.target import Target, UpstreamSettings
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.framing import FrameBuffer, frame
 
@@ -218,23 +218,15 @@ MAX_IDLE: Final = 256
 
 
 class Pool:
-    """The idle connections by protocol, the one idle for longest first; times in seconds.
+    """The idle connections by protocol, the one idle for longest first.
 
-    A `max_age` of 0 means no limit; `max_idle` is per protocol, and 0 means MAX_IDLE.
+    `max_idle_conns` is per protocol, and 0 means MAX_IDLE.
     """
 
-    def __init__(
-        self,
-        expire: float,
-        clock: Callable[[], float],
-        *,
-        max_age: float = 0.0,
-        max_idle: int = 0,
-    ) -> None:
-        self._expire = expire
-        self._clock = clock
-        self._max_age = max_age or float("inf")
-        self._max_idle = max_idle or MAX_IDLE
+    def __init__(self, settings: UpstreamSettings, clock: Callable[[], float]) -> None:
+        self._expire, self._clock = settings.expire, clock
+        self._max_age = settings.max_age or float("inf")
+        self._max_idle = settings.max_idle_conns or MAX_IDLE
         self._idle: dict[str, deque[tuple[float, Connection]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False

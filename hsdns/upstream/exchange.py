@@ -27,12 +27,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from hsdns.corefile.properties import duration_to_text
-from hsdns.eager import Waiting
 from hsdns.limits import descriptor_limit
-from hsdns.metrics import TIME_BUCKETS, Registry
+from hsdns.metrics import TIME_BUCKETS
+from hsdns.plugin import Runtime
 from hsdns.upstream.connection import (
     HTTPS,
     TCP,
@@ -45,24 +45,15 @@ from hsdns.upstream.connection import (
     describe,
     time_limit,
 )
-from hsdns.upstream.multiplexer import MAX_PORTS, Multiplexer, Ports, sent_on
-from hsdns.upstream.target import Target
+from hsdns.upstream.multiplexer import Multiplexer, sent_on
+from hsdns.upstream.target import Target, UpstreamSettings
 from hsdns.upstream.udp_socket import UdpSockets
 from hsdns.wire.decode import BadReply, WrongQuestion, decode_header, decode_in_turns, decode_reply
 from hsdns.wire.encode import encode_query, udp_limit
 from hsdns.wire.iana import OptCode, RRType, rcode_to_text
 from hsdns.wire.message import RD, Query, Reply
-from hsdns.wire.name import ROOT, Name
 
 PROBE_TIMEOUT: Final = 1.0  # plugin/pkg/proxy health.go defaultTimeout
-
-
-class HealthCheck(NamedTuple):
-    """The query to probe with, and the seconds between probes."""
-
-    interval: float = 0.5
-    recursion_desired: bool = True
-    domain: Name = ROOT
 
 
 class Health:
@@ -128,8 +119,6 @@ class Policy:
 if TYPE_CHECKING:
     from hsdns.upstream.https import HttpsConnection, HttpsPool
 
-READ_TIMEOUT: Final = 2.0  # seconds; plugin/forward defaultReadTimeout
-EXPIRE: Final = 10.0  # seconds; plugin/forward defaultExpire
 # Of the process, if its limit of descriptors is not lower; server/transport/admission.py leaves room for them.
 MAX_STREAMS: Final = 4096
 PROXY_NAME: Final = "forward"
@@ -142,20 +131,6 @@ class UpstreamError(Exception):
 
 class UpstreamOverload(UpstreamError):
     """An upstream has too many queries to answer for this one; asking it again only adds to them."""
-
-
-class UpstreamSettings(NamedTuple):
-    """The properties of `forward` with these names; times in seconds; `max_age` and `max_idle_conns` 0: no limit."""
-
-    expire: float = EXPIRE
-    max_age: float = 0.0
-    max_idle_conns: int = 0
-    read_timeout: float = READ_TIMEOUT
-    force_tcp: bool = False
-    health_check: HealthCheck = HealthCheck()
-    source_address: str | None = None
-    doh_method: str = "POST"
-    use_caps_for_id: bool = False
 
 
 class Streams:
@@ -188,31 +163,22 @@ class Upstream:
     def __init__(
         self,
         target: Target,
-        *,
-        clock: Callable[[], float],
-        metrics: Registry,
-        waiting: Waiting,
-        settings: UpstreamSettings = UpstreamSettings(),  # noqa: B008 - immutable
+        runtime: Runtime,
+        settings: UpstreamSettings,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        clock, metrics, waiting = runtime.clock, runtime.metrics, runtime.queries
         self.target = target
         self.settings = settings
         self.loops = False
-        self.pool = Pool(
-            settings.expire, clock, max_age=settings.max_age, max_idle=settings.max_idle_conns
-        )
+        self.pool = Pool(settings, clock)
         self.https: HttpsPool | None = None
         self.health = Health(settings.health_check.interval)
         self.udp = Multiplexer(
             UdpSockets(target, settings.source_address, clock).open,
             clock,
             waiting.waits,
-            Ports(
-                settings.expire,
-                settings.max_age,
-                min(settings.max_idle_conns or MAX_PORTS, MAX_PORTS),
-                settings.use_caps_for_id,
-            ),
+            settings,
             open_stream=partial(_Stream, weakref.ref(self)),
             forged=partial(
                 metrics.counter("hsdns_forward_forged_total", ("to",)).inc,
@@ -248,10 +214,7 @@ class Upstream:
                 connect_https, target, tls, source=settings.source_address
             )
             self.https = HttpsPool(
-                partial(self._connect_https, settings.doh_method),
-                clock,
-                expire=settings.expire,
-                max_age=settings.max_age,
+                partial(self._connect_https, settings.doh_method), clock, settings
             )
 
     def __str__(self) -> str:

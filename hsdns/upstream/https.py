@@ -33,7 +33,7 @@ from hsdns.upstream.connection import (
     server_hostname,
     time_limit,
 )
-from hsdns.upstream.target import Target
+from hsdns.upstream.target import Target, UpstreamSettings
 
 PATH: Final = "/dns-query"
 MAX_CLOSED: Final = 3  # connections that may close during one query
@@ -245,20 +245,18 @@ async def connect_https(
 
 
 class HttpsPool:
-    """Holds the connection to an upstream, opened on demand; times in seconds; a `max_age` of 0 means no limit."""
+    """Holds the connection to an upstream, opened on demand."""
 
     def __init__(
         self,
         connect: Callable[[], Awaitable[HttpsConnection]],
         clock: Callable[[], float],
-        *,
-        expire: float,
-        max_age: float = 0.0,
+        settings: UpstreamSettings,
     ) -> None:
         self._connect = connect
         self._clock = clock
-        self._expire = expire
-        self._max_age = max_age or float("inf")
+        self._expire = settings.expire
+        self._max_age = settings.max_age or float("inf")
         self._connection: HttpsConnection | None = None
         self._opening: asyncio.Future[HttpsConnection] | None = None
         self._opened = self._used = 0.0

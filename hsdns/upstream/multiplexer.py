@@ -34,11 +34,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from hsdns.eager import Wait
 from hsdns.turns import Timer
 from hsdns.upstream.connection import Displaced, ProtocolViolation
+from hsdns.upstream.target import UpstreamSettings
 from hsdns.upstream.udp_socket import TURN
 from hsdns.wire.decode import HEADER_LEN, answers_question
 from hsdns.wire.encode import encode_query
@@ -138,19 +139,6 @@ class Datagrams(Protocol):
 Open = Callable[[Callable[[bytes], None], Callable[[OSError], None]], Datagrams]
 
 
-class Ports(NamedTuple):
-    """How sockets are used; times in seconds.
-
-    One without outstanding queries is closed after `expire`, and one older than `max_age`, if not 0, is not used.
-    `most` limits those in use.
-    """
-
-    expire: float
-    max_age: float = 0.0
-    most: int = MAX_PORTS
-    use_caps_for_id: bool = False
-
-
 class Exchange:
     """A query without a reply yet; `content` is its message without the ID, times in seconds of the clock.
 
@@ -206,6 +194,7 @@ class SourcePort:
 class Multiplexer:
     """The UDP queries to one upstream; times in seconds.
 
+    A socket without outstanding queries is closed after `expire`, and one older than `max_age` is not used.
     `open_stream` is for questions that go over TCP, one query each; `waits` are those of the configuration; `forged`
     counts a datagram that is no reply to any query.
     """
@@ -215,7 +204,7 @@ class Multiplexer:
         open_socket: Open,
         clock: Callable[[], float],
         waits: set[Wait[Any]],
-        settings: Ports,
+        settings: UpstreamSettings,
         *,
         open_stream: Open,
         forged: Callable[[], object],
@@ -228,7 +217,7 @@ class Multiplexer:
         self._count_forged = forged
         self._expire = settings.expire
         self._max_age = min(settings.max_age or MAX_AGE, MAX_AGE)
-        self._max_ports = settings.most
+        self._max_ports = min(settings.max_idle_conns or MAX_PORTS, MAX_PORTS)
         self._use_caps_for_id = settings.use_caps_for_id
         self._entropy = entropy or Entropy()
         self._ports: list[SourcePort] = []

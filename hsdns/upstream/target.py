@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from hsdns.corefile.keys import HostPort, split_host_port, split_ip_port
 from hsdns.corefile.tree import Line, Position, Token
-from hsdns.wire.name import Name
+from hsdns.wire.name import ROOT, Name
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
 
@@ -63,6 +63,32 @@ _SCHEME: Final = re.compile(r"([a-z0-9]+)://(.*)")
 _LABEL: Final = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 # The last label is not a number, so that a mistyped address is not looked up as a name (RFC 3696 section 2).
 _HOST: Final = re.compile(rf"(?!([^.]+\.)*[0-9]+\.?$)({_LABEL}\.)*{_LABEL}\.?")
+
+
+READ_TIMEOUT: Final = 2.0  # seconds; plugin/forward defaultReadTimeout
+EXPIRE: Final = 10.0  # seconds; plugin/forward defaultExpire
+
+
+class HealthCheck(NamedTuple):
+    """The query to probe with, and the seconds between probes."""
+
+    interval: float = 0.5
+    recursion_desired: bool = True
+    domain: Name = ROOT
+
+
+class UpstreamSettings(NamedTuple):
+    """The properties of `forward` with these names; times in seconds; `max_age` and `max_idle_conns` 0: no limit."""
+
+    expire: float = EXPIRE
+    max_age: float = 0.0
+    max_idle_conns: int = 0
+    read_timeout: float = READ_TIMEOUT
+    force_tcp: bool = False
+    health_check: HealthCheck = HealthCheck()
+    source_address: str | None = None
+    doh_method: str = "POST"
+    use_caps_for_id: bool = False
 
 
 class Target(NamedTuple):

@@ -24,6 +24,7 @@ from hsdns.apiserver.watch_event import (
 from hsdns.cluster.objects import CHANGE_TIME
 from hsdns.cluster.pack import key_of, owner_of, pack_service, pack_slice
 from hsdns.cluster.read_object import READ, ReadService, ReadSlice
+from hsdns.cluster.store import StoreSettings
 from hsdns.cluster.value import ServiceValue
 from hsdns.fastpath import IMPLEMENTATION
 from loadtest.apiserver.protobuf import write_body, write_frame
@@ -51,10 +52,8 @@ def packed(event: Event, *, pod_names: bool, zonal: bool) -> tuple[Any, list[str
     assert found is not None
     parts = pack_slice(
         found,  # type: ignore[arg-type] # only slices come here
-        pod_names=pod_names,
-        zonal=zonal,
-        counts_not_ready=True,
-        reject=lambda reason, sentence: rejected.append(sentence),
+        StoreSettings(pod_names, zonal=zonal, not_ready=True),
+        lambda reason, sentence: rejected.append(sentence),
     )
     return parts, rejected
 

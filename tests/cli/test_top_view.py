@@ -19,7 +19,7 @@ PICTURE: dict[str, Any] = json.loads(
 EMPTY: dict[str, Any] = {
     **PICTURE,
     "rates": {"queries_per_second": 0.0, "table_share": None, "by_type": {}, "by_rcode": {}, "exact": True},
-    **{name: [] for name in ("failing", "changes", "slowest", "search_waste", "upstreams")},
+    **{name: [] for name in ("past", "failing", "changes", "slowest", "search_waste", "upstreams")},
 }  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def drawn(picture: dict[str, Any], width: int = 80, height: int | None = None) -
 def test_lists() -> None:
     lines = drawn(PICTURE)
     for row in (
-        ["db.shop.svc.cluster.local.", "A", "AAAA", "NXDOMAIN", "16"],
+        ["db.shop.svc.cluster.local.", "A", "AAAA", "NXDOMAIN", "16", "0", "s"],
         ["Service", "shop/db", "is", "headless", "and", "has", "no", "ready", "endpoint"],
         ["web.shop.svc.cluster.local.", "+", "10.244.2.19", "47", "s", "42"],
         ["payments.example.net.", "A", "812"],
@@ -42,9 +42,10 @@ def test_lists() -> None:
         ["192.0.2.54:53", "1.10", "2", "411"],
     ):
         assert row in [line.split() for line in lines]
-    assert lines[1:3] == [
+    assert lines[1:4] == [
         "A 2,610/s  AAAA 1,498/s  SRV 61/s  PTR 13/s",
         "NOERROR 3,552/s  NXDOMAIN 629/s  SERVFAIL 1.20/s",
+        "last 15 min ▇████▇▇▇▇▇▆▇▇█████▇▇ ≤ 4,293/s  failing ▂▂▂▂▂▂▂▂▂▂▂▂▂▇██▇█▇█ ≤ 617/s",
     ]
 
 
@@ -54,10 +55,10 @@ def test_nothing_happens() -> None:
         "no queries",
         "no queries",
         "the server",
-        "Names that fail, and why",
-        "nothing fails",
+        "Failing names, and why",
+        "no name has failed in the last 15 minutes",
         "Changes, and the time from writing to serving them",
-        "nothing has changed since this command began",
+        "nothing has changed since the server has read the cluster",
     ]
 
 
@@ -87,7 +88,7 @@ def test_it_fits_the_height_and_shows_each_list(height: int) -> None:
     titles = [line for line in lines if line.endswith("──")]
     assert len(titles) == 5
     if height < 60:
-        assert " of 8) ──" in lines[4]
+        assert " of 8) ──" in lines[5]
 
 
 def rename(name: str, number: int) -> dict[str, str]:

@@ -178,6 +178,38 @@ def test_manifests(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 of 2 endpoints" in lines[2]
 
 
+PENDING = """
+apiVersion: v1
+kind: Service
+metadata: {name: late, namespace: shop}
+spec: {clusterIP: None, selector: {app: late}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: late-0, namespace: shop, labels: {app: late}}
+status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", message: no node fits}]}
+"""
+
+
+@pytest.mark.sockets
+def test_a_name_that_the_objects_mean_is_waited_for(
+    server: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("pending.yaml").write_text(PENDING)
+    line = "late.shop.svc.cluster.local -source manifests pending.yaml -timeout 50ms"
+    assert run(server, line) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert (
+        printed[0].split(": ", 1)[1].startswith("NXDOMAIN, wanted what the objects say, after 0.")
+    )
+    assert printed[1:] == [
+        "the objects say: NXDOMAIN: Service shop/late has no endpoints: pod late-0 is Pending: no node fits",
+        "to do: kubectl -n shop describe pod late-0",
+    ]
+    assert run(server, f"{line} -count 0") == 0
+    assert run(server, line.replace("late.shop", "gone.shop")) == 0
+
+
 @pytest.mark.sockets
 def test_over_tcp(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     """Without EDNS, 100 addresses fit into no datagram."""

@@ -53,8 +53,9 @@ def test_the_newest_first_and_when() -> None:
         made.apply(upserts(endpoint_slice("shop/db-1", "db", f"10.0.0.{version}", version=version)))
     found = made.services.history.of(DB, 2)
     assert [(each.version, each.served) for each in found] == [("4", 7.0), ("3", 7.0)]
-    assert [each.version for each in made.services.history.since(7.0)] == ["4", "3", "2"]
-    assert made.services.history.since(7.1) == []
+    every = made.services.history.after(None)
+    assert [each.version for each in every] == ["4", "3", "2"]
+    assert made.services.history.after(every[1]) == every[:1]
 
 
 def test_it_is_bounded_in_octets() -> None:

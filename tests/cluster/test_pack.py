@@ -20,6 +20,7 @@ from hsdns.cluster.objects import Endpoint, EndpointSlice, Event
 from hsdns.cluster.pack import TOPOLOGY, SliceChange, change_in_python, change_of, pack_slice
 from hsdns.cluster.schema import SVC, ParsedName
 from hsdns.cluster.services import Services
+from hsdns.cluster.store import StoreSettings
 from hsdns.cluster.value import HEADLESS, NO_PORT, NO_PORTS, Key, PackedSlice, Port, ServiceValue
 from hsdns.plugins.kubernetes import watch
 from hsdns.wire.name import Name
@@ -56,7 +57,7 @@ HOSTILE = EndpointSlice(
 
 def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_reported() -> None:
     said = Rejected()
-    parts = pack_slice(HOSTILE, pod_names=False, reject=said)
+    parts = pack_slice(HOSTILE, StoreSettings(), said)
     assert [(part.width, part.reversible, part.label(0)) for part in parts] == [
         (4, True, b"10-0-0-1"),
         (16, True, b"a"),
@@ -70,14 +71,11 @@ def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_reported() -> None:
 def test_those_not_ready_are_counted_where_that_is_wanted() -> None:
     mixed = endpoint_slice("ns/web-1", "web", "10.0.0.1", "10.0.0.2,10.0.0.3 ready=false")
     none = endpoint_slice("ns/web-2", "web", "fd00::1 ready=false", address_type="IPv6")
-    packed = [
-        pack_slice(each, pod_names=False, reject=Rejected(), counts_not_ready=True)
-        for each in (mixed, none)
-    ]
+    packed = [pack_slice(each, StoreSettings(not_ready=True), Rejected()) for each in (mixed, none)]
     assert [
         [(part.width, part.host_count, part.not_ready) for part in parts] for parts in packed
     ] == [[(4, 1, 2)], [(16, 0, 1)]]
-    (plain,) = pack_slice(mixed, pod_names=False, reject=Rejected())
+    (plain,) = pack_slice(mixed, StoreSettings(), Rejected())
     assert plain == packed[0][0]._replace(not_ready=0)
     value = ServiceValue(HEADLESS, slices=(*packed[0], *packed[1]))
     assert value.readiness == (1, 3)
@@ -86,12 +84,8 @@ def test_those_not_ready_are_counted_where_that_is_wanted() -> None:
 
 
 def test_equal_labels_and_ports_are_one_object() -> None:
-    one = pack_slice(
-        endpoint_slice("a/1", "a", "10.0.0.1 host=x-0"), pod_names=False, reject=Rejected()
-    )
-    two = pack_slice(
-        endpoint_slice("b/1", "b", "10.0.0.2 host=x-0"), pod_names=False, reject=Rejected()
-    )
+    one = pack_slice(endpoint_slice("a/1", "a", "10.0.0.1 host=x-0"), StoreSettings(), Rejected())
+    two = pack_slice(endpoint_slice("b/1", "b", "10.0.0.2 host=x-0"), StoreSettings(), Rejected())
     assert one[0].ports is two[0].ports
     assert one[0].labels is not None
     assert two[0].labels is not None

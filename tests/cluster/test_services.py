@@ -115,7 +115,7 @@ def test_compiled_code_applies_slices_as_python_does(
     history: list[Event], pod_names: bool, zonal: bool, not_ready: bool
 ) -> None:
     """After each event of any history over protobuf, all that a store has is equal, and the same counters have moved."""
-    found = StoreSettings(pod_names=pod_names, zonal=zonal, not_ready=not_ready)
+    found = StoreSettings(endpoint_pod_names=pod_names, zonal=zonal, not_ready=not_ready)
     stores = [Whole(found), Whole(found, in_python=True)]
     for event in history:
         for each in stores:
@@ -183,7 +183,7 @@ class Whole:
             {key: self.names.label_count(*key) for key in self._keys},
             {index: self.counters.read(index) for index in self._looked_at},
             (services.changes, self.store.serial, services.external_serial, self.rejected),
-            services.history.since(0.0),
+            services.history.after(None),
         ]
 
 
@@ -272,7 +272,7 @@ def test_the_selector_of_namespaces_chooses_imports() -> None:
 
 
 def test_faults_are_reported() -> None:
-    scripted = ScriptedStore(endpoints=False)
+    scripted = ScriptedStore(noendpoints=True)
     scripted.after(
         *upserts(
             imported("ns/" + "x" * 64, "10.0.1.1"),

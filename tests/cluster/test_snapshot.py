@@ -93,13 +93,15 @@ def state(store: Store) -> dict[str, Any]:
 @given(strategies.clusters())
 @pytest.mark.parametrize(
     "options",
-    [{}, {"pod_names": True}, {"zonal": True, "multicluster": True, "pod_labels": True}],
+    [{}, {"endpoint_pod_names": True}, {"zonal": True, "multicluster": True, "pod_labels": True}],
     ids=["plain", "pod names", "zones"],
 )
 def test_what_was_packed_comes_back_equal(options: dict[str, bool], cluster: list[Object]) -> None:
     store = make_store(cluster, **options)
     lines = lines_of(store)
-    again = restored(lines, **{name: on for name, on in options.items() if name != "pod_names"})
+    again = restored(
+        lines, **{name: on for name, on in options.items() if name != "endpoint_pod_names"}
+    )
     assert state(again) == state(store)
     assert lines_of(again) == lines
 

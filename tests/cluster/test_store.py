@@ -356,7 +356,9 @@ def test_changes_are_counted(event: Event, counts: bool) -> None:
 
 def test_settings_are_words() -> None:
     assert make_store().settings.to_texts() == {}
-    one = StoreSettings(pod_names=True, endpoints=False, labels=Selector.from_text("app=web"))
+    one = StoreSettings(
+        endpoint_pod_names=True, noendpoints=True, labels=Selector.from_text("app=web")
+    )
     assert one.to_texts() == {
         "endpoint_pod_names": "True",
         "noendpoints": "True",

@@ -280,7 +280,7 @@ def report(
 ) -> Report:
     """A report of a server, and of more that have names."""
     read = read_limits(limits, verifies=True) if limits else []
-    found.ended, found.propagation = ended, propagation
+    found.server.ended, found.server.propagation = ended, propagation
     servers = [
         named(each, name, f"127.0.0.{at} port 53")
         for at, (name, each) in enumerate({TARGET: found, **more}.items(), 1)
@@ -289,7 +289,7 @@ def report(
 
 
 def named(found: Results, name: str = "a", target: str = "a") -> ServerReport:
-    found.name, found.target, found.lasted = name, target, 2.0
+    found.server.name, found.server.target, found.server.seconds = name, target, 2.0
     return found.report()
 
 
@@ -319,7 +319,7 @@ def test_a_limit_on_the_knee(given: str, expected: str) -> None:
 def test_limits_on_lookups() -> None:
     limits = read_limits("lookup.p50>1ms,lookup.failed>50%", verifies=False, has_pods=True)
     measured = results()
-    measured.lookups = lookups(*LOOKED_UP)
+    measured.lookups = measured.server.lookups = lookups(*LOOKED_UP)
     found = Report(FORMAT, STARTED, PLAN, MACHINE, [named(measured)]).finish(None, limits)
     assert found.servers[0].limits == [
         LimitReport("lookup.p50>1ms", True, us=3001),
@@ -406,14 +406,14 @@ def measured(parts: list[Part], changes: list[float]) -> Results:
         add(whole.connections, deepcopy(connections))
         changed += shown_
     whole.add_changes(changes)
-    whole.propagation = PropagationReport.of(changed, len(changed) + len(parts))
+    whole.server.propagation = PropagationReport.of(changed, len(changed) + len(parts))
     return whole
 
 
 def reported(whole: Results, part: str = "") -> Report:
     plan = msgspec.structs.replace(PLAN, part=part)
     limits = read_limits(LIMITS, verifies=True)
-    whole.lasted = 5.0
+    whole.server.seconds = 5.0
     return Report(FORMAT, STARTED, plan, MACHINE, [whole.report()]).finish(0.1, limits)
 
 

@@ -127,7 +127,7 @@ def test_what_is_told_is_counted_and_shown() -> None:
         show=lambda servers, at: shown.append((at, servers["s0"].whole().counts.sent))
     )
     (ended,), _ = run([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]], options=options)
-    assert (ended.name, ended.ended, ended.lasted) == ("s0", "", 1.0)
+    assert (ended.server.name, ended.server.ended, ended.server.seconds) == ("s0", "", 1.0)
     whole = ended.whole()
     assert (whole.counts.answered, whole.counts.lost) == (1, 1)
     assert shown == [(0.5, 1), (1.0, 2), (1.5, 2)]
@@ -172,10 +172,10 @@ def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
         options=RunOptions(limits=limits),
         seconds=9.0,
     )
-    assert [each.ended for each in ended] == ["aborted by loss>1 (2)", ""]
+    assert [each.server.ended for each in ended] == ["aborted by loss>1 (2)", ""]
     assert [each.whole().counts.answered for each in ended] == [2, 1]
     assert [each.stopped for each in sending] == [2, 0]
-    assert ended[0].lasted < ended[1].lasted == 9.0
+    assert ended[0].server.seconds < ended[1].server.seconds == 9.0
 
 
 def test_interrupted() -> None:
@@ -185,7 +185,7 @@ def test_interrupted() -> None:
         [outcomes((20, 30, 0x8400))],
     ]
     (ended,), (sending,) = run(steps, seconds=60)
-    assert (ended.ended, ended.lasted, sending.stopped) == (INTERRUPTED, 1.0, 1)
+    assert (ended.server.ended, ended.server.seconds, sending.stopped) == (INTERRUPTED, 1.0, 1)
     assert ended.whole().counts.answered == 2
 
 
@@ -198,18 +198,18 @@ def test_interrupted_by_what_is_asked() -> None:
     ]
     options = RunOptions(interrupted=lambda: next(said, False))
     (ended,), (sending,) = run(steps, options=options, seconds=60)
-    assert (ended.ended, ended.lasted, sending.stopped) == (INTERRUPTED, 0.5, 1)
+    assert (ended.server.ended, ended.server.seconds, sending.stopped) == (INTERRUPTED, 0.5, 1)
     assert ended.whole().counts.answered == 2
 
 
 def test_what_was_over_before_an_interruption_is_whole() -> None:
     ended, _ = run([[outcomes((10, 12, 0x8400))]], [[], [], [], KeyboardInterrupt()], seconds=1)
-    assert [each.ended for each in ended] == ["", INTERRUPTED]
+    assert [each.server.ended for each in ended] == ["", INTERRUPTED]
 
 
 def test_a_generator_that_does_not_come_to_an_end() -> None:
     (ended,), (sending,) = run([[]] * 30)
-    assert (ended.ended, sending.stopped > 0) == (FELL_BEHIND, True)
+    assert (ended.server.ended, sending.stopped > 0) == (FELL_BEHIND, True)
 
 
 def test_answers_are_judged_and_changes_counted() -> None:

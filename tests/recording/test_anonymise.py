@@ -171,7 +171,7 @@ def test_answers_are_of_the_same_form(
 ) -> None:
     """For every question that a cluster has something to do with."""
     hides = anonymiser()
-    chosen = StoreSettings(pod_names=pod_names, zonal=zonal)
+    chosen = StoreSettings(endpoint_pod_names=pod_names, zonal=zonal)
     plain, hidden = make_store(chosen), make_store(chosen)
     plain.apply([*upserts(*cluster), Synced()])
     hidden.apply([*upserts(*map(hides.object, cluster)), Synced()])

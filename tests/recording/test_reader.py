@@ -257,10 +257,10 @@ def names(found: Playback) -> list[str]:
 
 settings_of_stores = st.builds(
     StoreSettings,
-    endpoints=st.just(True),
+    noendpoints=st.just(False),
     pods=st.just(True),
     pod_labels=st.booleans(),
-    pod_names=st.booleans(),
+    endpoint_pod_names=st.booleans(),
     zonal=st.booleans(),
     multicluster=st.booleans(),
     not_ready=st.booleans(),

@@ -15,7 +15,6 @@ import pytest
 from hsdns.answer_table.recompute import RecomputedNames, key_of
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.freshness import ANYTHING, PATIENCE, Dependencies
-from hsdns.cluster.objects import Upserted
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables
@@ -89,53 +88,6 @@ def make_logging_server() -> MemoryServer:
 def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = getattr(metrics, kind)(name, ("",)).values
     return dict(found)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_lookups_and_changes_are_counted(kind: str) -> None:
-    metrics, memory_server = Registry(), make_memory_server(kind)
-    listening = Listening(metrics)
-    listening.use(memory_server.writer)
-    unusual = WEB[:2] + b"\x29\x00" + WEB[4:]
-    for wire in (WEB, WEB, unusual):
-        memory_server.from_table(wire)
-    memory_server.from_chain(WEB)
-    memory_server.from_table(WEB)
-    memory_server.from_chain(ask("nope.cluster.local."))
-    memory_server.from_table(ask("none.cluster.local."))
-    metrics.fold()
-    lookups = {
-        labels[1]: count for labels, count in values(metrics, "hsdns_table_lookups_total").items()
-    }
-    assert lookups == {"hit": 1, "region": 1, "miss": 2, "unusual": 1}
-    assert values(metrics, "hsdns_table_changes_total") == {("dns://:53", "learned"): 1}
-    assert values(metrics, "hsdns_table_entries", "gauge") == {("dns://:53",): 1}
-    (octets,) = values(metrics, "hsdns_table_bytes", "gauge").values()
-    assert octets > len(WEB)
-    before = metrics.to_text()
-    metrics.fold()
-    assert metrics.to_text() == before
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_stale_and_refused_are_counted(kind: str) -> None:
-    metrics, memory_server = Registry(), make_memory_server(kind)
-    Listening(metrics).use(memory_server.writer)
-    held: list[Any] = []
-    note = memory_server.writer.enqueue
-    memory_server.writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
-    memory_server.from_chain(WEB)
-    memory_server.writer.enqueue = note  # type: ignore[method-assign]  # as it was
-    memory_server.from_chain(WEB)
-    memory_server.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
-    note(*held[0])
-    memory_server.writer.flush()
-    assert memory_server.from_table(WEB) is None
-    metrics.fold()
-    changes = {
-        labels[1]: count for labels, count in values(metrics, "hsdns_table_changes_total").items()
-    }
-    assert changes == {"learned": 1, "refused": 1, "stale": 1}
 
 
 def test_table_that_was_exchanged_stays_until_its_lines_are_written(
@@ -352,19 +304,6 @@ async def test_many_are_made_some_in_a_turn() -> None:
     bench.writer.used = dict.fromkeys(bench.writer.queries, 3)
     assert await bench.turns() == [3, 4, 5]
     assert sorted(await bench.turns(9)) == [0, 1, 2, 3, 4, 5, 6]
-
-
-@pytest.mark.parametrize(("implementation", "is_apart"), [("rust", True), ("python", False)])
-async def test_the_thread_is_that_of_the_table(
-    implementation: str, is_apart: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answer_tables, "IMPLEMENTATION", implementation)
-
-    made = Recomputation(Versions(), lambda: 0.0, apart=True)
-    made.attach()
-    assert (made._loop is None) is is_apart
-    made.attach(apart=True)
-    assert made._loop is asyncio.get_running_loop()
 
 
 async def test_a_new_table_begins_with_what_the_last_one_was_asked_for() -> None:

@@ -269,17 +269,6 @@ def test_what_is_said_to_frames(frames: str, reply: str) -> None:
     assert server.take_out() == (b"" if reply == "nothing" else octets(f": {reply}"))
 
 
-def test_few_header_blocks_are_remembered() -> None:
-    server = Http2(0.0)
-    received(server, PREFACE + frame(SETTINGS, 0, 0))
-    for number in range(100):
-        block = get_headers(f"/{number}")
-        (request,) = received(server, frame(HEADERS, WHOLE, 2 * number + 1, block))
-        assert request.target == f"/{number}"
-        server.reply(request.stream, OK, 0.0)
-        assert len(server._known) <= 32
-
-
 @pytest.mark.parametrize(
     "data",
     [b"GET / HTTP/1.1\r\n\r\n", bytes(100), PREFACE + ENDED, PREFACE + frame(SETTINGS, 1, 0)],
@@ -299,35 +288,11 @@ def test_a_window_that_is_exceeded() -> None:
     assert split(server.take_out())[-1][13:17] == FLOW.to_bytes(4, "big")
 
 
-def test_a_header_block_has_the_meaning_that_the_table_gives_it() -> None:
-    """The same octets mean another path after an entry has been added."""
-    server = Http2(0.0)
-    received(server, PREFACE + frame(SETTINGS, 0, 0))
-    paths = []
-    for number, path in enumerate([b"/a", b"/b"]):
-        added = frame(HEADERS, WHOLE, 6 * number + 1, b"\x82\x87\x44\2" + path + b"\1\1x")
-        again = [frame(HEADERS, WHOLE, 6 * number + each, b"\x82\x87\xbe\1\1x") for each in (3, 5)]
-        paths += [each.target for each in received(server, added + b"".join(again))]
-    assert paths == ["/a"] * 3 + ["/b"] * 3
-
-
 def test_end_said_by_the_client() -> None:
     client = Client()
     client.h2.close_connection()
     client.exchange()
     assert client.server.is_over
-
-
-def test_a_request_that_is_taken_back_with_it_is_none() -> None:
-    client = Client()
-    client.h2.send_headers(
-        1,
-        [(":method", "GET"), (":path", "/"), (":scheme", "https"), (":authority", "x")],
-        end_stream=True,
-    )
-    client.h2.reset_stream(1)
-    stream = client.ask(path="/other")
-    assert client.requests == [Request("GET", "/other", stream=stream)]
 
 
 def test_a_connection_that_is_forgotten_is_freed_at_once() -> None:

@@ -84,39 +84,6 @@ def _address(words: list[str]) -> str:
     return next(word for word in words if word.count(".") == 3 and word[0].isdigit())
 
 
-@pytest.mark.sockets
-@pytest.mark.parametrize("way", WAYS)
-@each_kind
-@pytest.mark.parametrize(
-    ("rule", "name", "wrong"),
-    [
-        ("answer 192.0.2.66 name below default.svc.cluster.local", WEB, "192.0.2.66"),
-        ("rcode SERVFAIL name below example.org", OUTSIDE, "SERVFAIL"),
-        ("answer 192.0.2.66 name www.example.org times 20", OUTSIDE, "192.0.2.66"),
-    ],
-)
-async def test_only_the_block_of_a_rule_leaves_the_table(
-    rule: str, name: str, wrong: str, kind: str, way: str, tmp_path: Path
-) -> None:
-    """And when the rule has ended, no reply of its time is sent, neither from the table nor from `cache`."""
-    (other,) = {WEB, OUTSIDE} - {name}
-
-    async with served(tmp_path, way) as (site, asking):
-        for each in (name, other):
-            answers, hits = await asking.ask(each)
-            assert (answers, hits > 0) == ({RIGHT[each]}, True)
-        asking.add(rule)
-        assert await asking.ask(name) == ({wrong}, 0)
-        answers, hits = await asking.ask(other)
-        assert (answers, hits > 0) == ({RIGHT[other]}, True)
-        assert await asking.ask(name) == ({wrong}, 0)
-        asking.clear()
-        for each in (name, other):
-            answers, hits = await asking.ask(each)
-            assert (answers, hits > 0) == ({RIGHT[each]}, True)
-        assert sum(site.value("hsdns_fault_hits_total").values()) == 8
-
-
 class Timed:
     """Rules with a scripted clock; `timers` are what call_later() was asked."""
 
@@ -125,9 +92,10 @@ class Timed:
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.rebuilt = 0
         self.made = Made(text)
-        self.faults = StandingFaults(
-            Registry(), lambda: self.now, self._rebuild, Random(1), self._call_later
-        )
+        self.metrics = Registry()
+        process: Any = self
+        self.faults = StandingFaults(process, random=Random(1))
+        vars(self.faults)["_after"] = self._call_later
 
     @property
     def configuration(self) -> Configuration:
@@ -144,7 +112,13 @@ class Timed:
             block.keys[0].token.text for block in self.configuration.blocks if block.fault
         )
 
-    def _rebuild(self) -> None:
+    def clock(self) -> float:
+        return self.now
+
+    def configurations(self) -> tuple[Configuration, ...]:
+        return ()
+
+    def place_faults(self) -> None:
         self.rebuilt += 1
 
     def _call_later(self, seconds: float, call: Callable[[], None]) -> Any:
@@ -156,56 +130,6 @@ class Timed:
 
 
 TWO = "a.org {\nwhoami\n}\nb.org:54 {\nwhoami\n}\nreload.org {\nreload\n}\n"
-
-
-@pytest.mark.parametrize(
-    ("rules", "placed"),
-    [
-        (["drop"], "a.org b.org:54"),
-        (["drop name x.a.org"], "a.org"),
-        (["drop name x.a.org", "drop listener dns://:54"], "a.org b.org:54"),
-        (["drop listener dns://:54"], "b.org:54"),
-    ],
-)
-def test_blocks(rules: list[str], placed: str) -> None:
-    timed = Timed(TWO)
-    for rule in rules:
-        timed.add(rule)
-    assert timed.placed == placed
-    assert timed.faults.is_placed(timed.configuration)
-    timed.faults.clear()
-    assert not timed.faults.is_placed(timed.configuration)
-    timed.faults.place(timed.configuration, timed.made.runtime)
-    assert timed.placed == ""
-
-
-def test_the_handler_stands_where_the_plugin_does() -> None:
-    text = ". {\ncache\nwhoami\nlog\nprometheus :0\nerrors\nloadbalance\nrewrite name a b\n}\n"
-    timed = Timed(text)
-    timed.add("drop")
-    (block,) = timed.configuration.blocks
-    assert [each.name for each in block.handlers] == [
-        "prometheus", "errors", "log", "fault", "loadbalance", "rewrite", "cache", "whoami",
-    ]  # fmt: skip
-    assert "fault" in block.policy.reason or not block.policy.stores_any
-
-
-def test_lifetime() -> None:
-    timed = Timed(TWO)
-    timed.add("drop name x.a.org for 10s")
-    timed.add("drop name y.a.org")
-    ((seconds, look),) = timed.timers
-    assert seconds == 10.0
-    timed.now = 10.0
-    look()
-    timed.faults.place(timed.configuration, timed.made.runtime)
-    assert (timed.placed, timed.rebuilt) == ("a.org", 3)
-    ((seconds, look),) = timed.timers
-    assert seconds == 590.0  # ten minutes if nothing else is said
-    timed.now = 600.0
-    look()
-    timed.faults.place(timed.configuration, timed.made.runtime)
-    assert (timed.placed, timed.timers) == ("", [])
 
 
 @pytest.mark.parametrize(("text", "sentence"), columns(TABLES, "rules that are refused"))

@@ -240,24 +240,6 @@ def slow(rate: int, *, lifted: bool = False) -> tuple[SlowTransport, Outside, Ou
     return made, outside, inside
 
 
-@pytest.mark.parametrize(
-    ("rate", "piece", "interval"), [(1, 1, 1.0), (10, 1, 0.1), (15, 2, 2 / 15), (1000, 100, 0.1)]
-)
-async def test_pieces(rate: int, piece: int, interval: float) -> None:
-    """One at once, and none sooner than after its interval, even if it is a new reply."""
-    transport, outside, _ = slow(rate)
-    loop = asyncio.get_running_loop()
-    transport.write(bytes(piece))
-    transport.writelines([bytes(piece), b"x"])
-    assert outside.calls == [bytes(piece)]
-    assert transport._timer is not None
-    assert transport._timer.when() - loop.time() == pytest.approx(interval, abs=0.05)
-    transport._timer.cancel()
-    for _ in range(3):
-        transport._send()
-    assert outside.calls == [bytes(piece), bytes(piece), b"x"]
-
-
 @pytest.mark.parametrize("end", ["close", "write_eof"])
 async def test_the_end_comes_last(end: str) -> None:
     transport, outside, _ = slow(10)

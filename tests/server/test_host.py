@@ -7,13 +7,11 @@ import logging
 import os
 import shutil
 import socket
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import ifaddr
 import pytest
 
 from hsdns.server.host import (
@@ -23,9 +21,7 @@ from hsdns.server.host import (
     UnixSocketError,
     _locked,
     attribute,
-    interface_addresses,
     listens,
-    own_addresses,
 )
 from tests.server.loopback import WHOAMI, ReloadableServer, running
 from tests.support.namespaces import container
@@ -47,31 +43,10 @@ def bound(*, listening: bool) -> socket.socket:
     return sock
 
 
-def test_mode_and_end() -> None:
-    made = UnixSocket("c.sock")
-    assert stat.S_IMODE(PATH.stat().st_mode) == 0o600
-    assert listens(PATH)
-    made.sock.close()
-    assert not listens(PATH)
-    made.remove()
-    assert not PATH.exists()
-    made.remove()
-
-
 def test_what_a_server_that_is_gone_has_left_is_replaced() -> None:
     bound(listening=True).close()
     made = UnixSocket("c.sock")
     assert listens(PATH)
-    made.sock.close()
-
-
-def test_only_the_own_socket_is_removed() -> None:
-    """Another server has taken the path meanwhile."""
-    made = UnixSocket("c.sock")
-    PATH.unlink()
-    with bound(listening=True):
-        made.remove()
-        assert listens(PATH)
     made.sock.close()
 
 
@@ -121,39 +96,6 @@ def test_the_folder_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "geteuid", lambda: 65534)
     with pytest.raises(UnixSocketError, match=r"the folder \. belongs to another user"):
         UnixSocket("c.sock")
-
-
-def adapter(name: str, *addresses: str | tuple[str, int, int]) -> ifaddr.Adapter:
-    return ifaddr.Adapter(name, name, [ifaddr.IP(address, 24, name) for address in addresses])
-
-
-@pytest.mark.parametrize(
-    ("adapters", "interfaces", "own"),
-    [
-        pytest.param([], {}, [], id="none"),
-        pytest.param(
-            [adapter("lo", "127.0.0.1", ("::1", 0, 0)), adapter("eth0", "192.0.2.7", ("2001:db8::7", 0, 0))],
-            {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7", "2001:db8::7"]},
-            ["192.0.2.7", "2001:db8::7"],
-            id="loopback-is-not-own",
-        ),
-        pytest.param(
-            [adapter("eth1", ("fe80::7", 0, 3)), adapter("eth0", "192.0.2.7", "192.0.2.8")],
-            {"eth1": ["fe80::7"], "eth0": ["192.0.2.7", "192.0.2.8"]},
-            ["fe80::7", "192.0.2.7", "192.0.2.8"],
-            id="in-the-interfaces-order",
-        ),
-    ],
-)  # fmt: skip
-def test_addresses(
-    adapters: list[ifaddr.Adapter],
-    interfaces: dict[str, list[str]],
-    own: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(ifaddr, "get_adapters", lambda: adapters)
-    assert interface_addresses() == interfaces
-    assert own_addresses() == own
 
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -297,22 +297,6 @@ async def test_page_over_tls() -> None:
     await listeners.close()
 
 
-@pytest.mark.parametrize("loop", event_loops.LOOPS)
-async def test_a_client_that_takes_nothing_is_left(
-    loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Or it would hold its connection, and the page made for it, for good."""
-    monkeypatch.setattr(http, "TIMEOUT", 0.05)
-    listeners = await opened(pages(metrics=page("x" * 20_000_000)), places := Places(64))
-    with socket.socket() as deaf:
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.connect(listeners.bound[LOCAL])
-        deaf.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        await event_loops.until(lambda: len(places) == 1, "a connection")
-        await event_loops.until(lambda: not len(places), "it closed")
-    await listeners.close()
-
-
 async def whole(asked: PageRequest) -> AsyncGenerator[bytes, None]:
     yield b"one "
     yield repr((asked.method, asked.parameters, asked.body)).encode()

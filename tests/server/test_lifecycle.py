@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import ssl
-import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -19,17 +18,14 @@ from unittest import mock
 import pytest
 
 from hsdns.assemble import ListenAddress
-from hsdns.plugin import Plugin, Runtime
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.health import Health
-from hsdns.plugins.whoami import Whoami
 from hsdns.server.instance import Instance, StartError
 from hsdns.server.lifecycle import Phase
 from hsdns.upstream.exchange import Upstream
 from loadtest.ports import free_port
 from tests.server.loopback import (
     NOERROR,
-    REFUSED,
     WHOAMI,
     Lameduck,
     ReloadableServer,
@@ -47,26 +43,6 @@ pytestmark = pytest.mark.sockets
 
 
 # --- start ---
-
-
-async def test_a_reload_reads_and_assembles_in_a_thread(tmp_path: Path) -> None:
-    threads: list[tuple[str, bool]] = []
-
-    def noting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*args: Any) -> Any:
-            threads.append((name, threading.current_thread() is threading.main_thread()))
-            return call(*args)
-
-        return noted
-
-    reloadable = ReloadableServer(tmp_path, WHOAMI)
-    server = reloadable.server
-    server._corefile._load = noting("load", server._corefile._load)
-    server._build = noting("build", server._build)
-    async with running(reloadable):
-        assert await server.reload()
-        assert (await reloadable.ask()).startswith(NOERROR)
-    assert threads == [("load", True), ("build", True), ("load", False), ("build", False)]
 
 
 async def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_instance(
@@ -88,33 +64,6 @@ async def test_a_server_that_ends_while_the_corefile_is_read_starts_no_other_ins
         assert not await reload
         assert server.instances == [before]
         assert reloadable.total("coredns_reload_failed_total") == 0
-
-
-async def test_bound_and_unbound_blocks_share_a_port(tmp_path: Path) -> None:
-    """As with CoreDNS: a query to the bound address sees the bound block alone."""
-    text = "a.org {\nbind 127.0.0.1\nwhoami\n}\nb.org {\nwhoami\n}\n"
-    async with running(ReloadableServer(tmp_path, text)) as reloadable:
-        assert (await reloadable.ask("a.org")).startswith(NOERROR)
-        assert await reloadable.ask("b.org") == REFUSED
-        assert await reloadable.ask("a.org", host="127.0.0.2") == REFUSED
-        assert (await reloadable.ask("b.org", host="127.0.0.2")).startswith(NOERROR)
-
-
-async def test_probes_are_answered_while_a_plugin_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """health, ready and metrics stand before kubernetes in ORDER, which waits for the cluster."""
-    http, seen = free_port(), list[str]()
-
-    async def look(self: Plugin, runtime: Runtime) -> None:
-        seen.append(await fetch(http, "/health"))
-
-    monkeypatch.setattr(Whoami, "start", look)
-    reloadable = ReloadableServer(
-        tmp_path, f". {{\nbind 127.0.0.1\nhealth 127.0.0.1:{http}\nwhoami\n}}\n"
-    )
-    async with running(reloadable):
-        assert seen == ["HTTP/1.1 200 OK"]
 
 
 # --- change over ---

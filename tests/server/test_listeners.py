@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 import time
@@ -219,16 +218,3 @@ def test_replaced_workers_take_what_has_arrived_meanwhile() -> None:
     udp: Any = Part(log, "udp")
     drained(Listener(udp, None), is_needed=False)
     assert log == ["udp stop_reading", "udp stop_reading", "udp close"]
-
-
-def test_it_closes_whatever_goes_wrong() -> None:
-    log: list[str] = []
-    tcp: Any = Part(log, "tcp")
-
-    def fail() -> None:
-        raise RuntimeError("broken")
-
-    tcp.end = fail
-    with pytest.raises(RuntimeError, match="broken"):
-        asyncio.run(Listener(None, tcp).drain(lambda: 0.0, lambda: True, lambda: False))
-    assert log == ["tcp stop_accepting", "tcp close"]

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import pytest
 
-from hsdns import chain
 from hsdns.chain import Endpoint, Next, Request
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
@@ -48,19 +44,6 @@ class Made:
         return summary(out)
 
 
-@pytest.mark.parametrize(
-    ("lines", "waits"),
-    [
-        pytest.param("metadata\nkubernetes {{\npods verified\n{}\n}}", True, id="clients"),
-        pytest.param("metadata\nkubernetes {{\n{}\n}}", False, id="no-pods"),
-        pytest.param("kubernetes {{\npods verified\n{}\n}}", False, id="no-metadata"),
-    ],
-)
-def test_filters_that_read_the_store_wait_for_a_late_watch(lines: str, waits: bool) -> None:
-    made = Made(f"a.org {{\n{lines.format('endpoint http://192.0.2.1:8001')}\n}}\n")
-    assert (made.processors["dns://:53"].late_watch is not None) is waits
-
-
 @pytest.mark.parametrize("debugs", [False, True])
 def test_handler_that_raises(
     debugs: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -78,30 +61,6 @@ def test_handler_that_raises(
     assert made.failures == []
     (record,) = caplog.records
     assert (record.exc_info is not None) is debugs
-
-
-async def test_what_waits_does_so_in_the_configurations_own_tasks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """So that a reload knows when no query needs the old plugins any more."""
-    go_on = asyncio.Event()
-
-    async def wait(self: Any, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        await go_on.wait()
-        return Reply(aa=True)
-
-    monkeypatch.setattr(Whoami, "handle", wait)
-    monkeypatch.setattr(Whoami, "waits", True, raising=False)
-    monkeypatch.setattr(chain, "_known", {})
-
-    made = Made(". {\nwhoami\n}\n")
-    asking = asyncio.create_task(made.ask("dns://:53", "a.org"))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert len(made.runtime.queries) == 1
-    go_on.set()
-    assert (await asking).startswith("1 NOERROR")
-    assert len(made.runtime.queries) == 0
 
 
 pytestmark = pytest.mark.sockets

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hsdns.metrics import Registry
-from hsdns.server.query_log import Chunk, LogWriter, QueuedStream, queued_output, sink_of
+from hsdns.server.query_log import LogWriter, QueuedStream, queued_output, sink_of
 
 
 def report(number: int) -> bytes:
@@ -31,20 +31,6 @@ def lines_of(*numbers: int) -> bytes:
 def put_all(queue: LogWriter, *numbers: int) -> None:
     for number in numbers:
         queue.write(0, lines_of(number))
-
-
-@pytest.mark.parametrize(
-    ("max_lines", "max_octets"),
-    [pytest.param(4, 1000, id="lines"), pytest.param(1000, 8, id="octets")],
-)
-def test_what_does_not_fit_is_lost_and_reported_once(max_lines: int, max_octets: int) -> None:
-    queue = LogWriter((), max_lines, max_octets)
-    put_all(queue, *range(7))
-    assert queue.lost == 3
-    assert queue.take() == Chunk(0, lines_of(0, 1, 2, 3), 4)
-    put_all(queue, 7, 8)
-    assert queue.take() == Chunk(0, report(3) + lines_of(7, 8), 2, reported=3)
-    assert (queue.has_waiting, queue.lost) == (False, 3)
 
 
 @pytest.mark.parametrize(

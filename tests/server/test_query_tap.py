@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsdns.chain import Endpoint
-from hsdns.fastpath.hit_records import CLOSED, FAIR_SHARE, LAST_QUERIES, SAMPLE
+from hsdns.fastpath.hit_records import CLOSED, FAIR_SHARE, SAMPLE
 from hsdns.server.query_tap import HISTORY, POLL, QueryTap
 from tests.fastpath.twins import ask
 
@@ -35,16 +35,6 @@ class Tapped:
         return [each.name.to_text() for each in self.queries.last()]
 
 
-def test_what_is_told_of_a_query() -> None:
-    tapped = Tapped(keeps=True)
-    tapped.add("wEb.shop.svc.cluster.local.")
-    (found,) = tapped.queries.last()
-    assert found._replace(name=found.name.lowered()).name.to_text() == "web.shop.svc.cluster.local."
-    assert found.name.to_text() == "wEb.shop.svc.cluster.local."
-    assert found[:4] == (5000.0, "dns://:53", "192.0.2.1", "udp")
-    assert found[5:] == ("A", "NXDOMAIN", 0.25, False, False, 12, 1.0, CLIENT.port, 1000.0)
-
-
 @pytest.mark.parametrize(
     "query",
     [b"", bytes(12), b"\0" * 12 + b"\3we", b"\0" * 12 + b"\xc0\x0c\0\1\0\1", b"\0" * 12 + b"\0\0\1\0"],
@@ -65,16 +55,6 @@ def test_a_server_that_keeps_nothing_takes_nothing_until_something_looks() -> No
             pass
         assert tapped.queries.tap.mode == FAIR_SHARE, "one still looks"
     assert (tapped.queries.is_open, tapped.queries.tap.mode) == (False, CLOSED)
-
-
-def test_a_server_that_keeps_queries_has_those_of_before() -> None:
-    tapped = Tapped(keeps=True)
-    tapped.add("a.")
-    with tapped.queries.looking():
-        tapped.add("b.")
-    tapped.add("c.")
-    assert tapped.queries.tap.mode == LAST_QUERIES
-    assert tapped.names() == ["a.", "b.", "c."]
 
 
 def test_readers_see_the_same_and_collect_now_and_then() -> None:

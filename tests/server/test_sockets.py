@@ -184,23 +184,6 @@ def test_one_socket_for_each_worker(workers: int) -> None:
     open_all(ListenAddress(*address), (), workers).close()
 
 
-@pytest.mark.parametrize("second", ["127.0.0.2", ""], ids=["another-address", "all-addresses"])
-def test_workers_keep_their_shares_beside_another_listener(second: str) -> None:
-    """The kernel spreads over sockets with SO_REUSEPORT alone, so opening others must not take it away."""
-    first = open_all(ListenAddress("127.0.0.1", 0), (), 2)
-    port = first.local.port
-    other = open_all(ListenAddress(second, port), first.sockets, 2)
-    single = open_all(ListenAddress("127.0.0.3", port), (*first.sockets, *other.sockets))
-    try:
-        assert shares((*first.udp, *other.udp)) == [1] * 4
-        tcp = [each.sockets[-1] for each in (first, other)]
-        assert shares((*tcp, *single.sockets)) == [0] * 4
-        assert all(counts(first))
-    finally:
-        for opened in (first, other, single):
-            opened.close()
-
-
 DATA = Path(__file__).parents[1] / "data" / "tls"
 TLS = f"tls {DATA}/server.pem {DATA}/server.key"
 

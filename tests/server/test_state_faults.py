@@ -5,54 +5,22 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hsdns.assemble import Configuration
 from hsdns.cluster.objects import Upserted
-from hsdns.faults.rules import RuleError, Rules, hits_metric
+from hsdns.faults.rules import Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes.faults import blocks_of, hold
 from hsdns.server.faults import measure_behind
-from tests.server.test_faults import BLOCKS, OUTSIDE, RIGHT, WEB, Timed, served
+from tests.server.test_faults import BLOCKS, RIGHT, WEB, served
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, cluster_objects
-from tests.support.servers.udp_listeners import each_kind
-
-CLUSTERS = """cluster.local:53 shop.test:54 {
-    kubernetes cluster.local {
-        source synthetic services=1
-    }
-    template IN A shop.test
-}
-example.org:53 {
-    whoami
-}
-"""
-
-
-@pytest.mark.sockets
-@each_kind
-async def test_a_state_that_stands_still(kind: str, tmp_path: Path) -> None:
-    """Its block alone leaves the table; its end brings the newest state with the next query, and the table."""
-    async with served(tmp_path) as (site, asking):
-        await asking.ask(OUTSIDE)
-        asking.add("freeze named still")
-        for last in (2, 3):
-            changed = service("default/web", f"10.96.0.{last}", version=str(last))
-            site.apply(Upserted(changed))
-            assert await asking.ask(WEB) == ({"10.96.0.1"}, 0)
-        answers, hits = await asking.ask(OUTSIDE)
-        assert (answers, hits > 0) == ({RIGHT[OUTSIDE]}, True)
-        ((labels, seconds),) = site.value("hsdns_fault_behind_seconds", "gauge").items()
-        assert (labels, seconds > 0) == (("still",), True)
-        asking.clear()
-        answers, hits = await asking.ask(WEB)
-        assert (answers, hits > 0) == ({"10.96.0.3"}, True)
-        assert site.value("hsdns_fault_hits_total") == {("still",): 8}
-        assert site.value("hsdns_fault_behind_seconds", "gauge") == {}
 
 
 @pytest.mark.sockets
@@ -101,36 +69,6 @@ async def test_a_rule_that_ends_while_a_reload_places_it(
         assert [len(each.state.replaced) for each in blocks] == [0]
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("freeze name www.example.org", "the rule can never match: no server block has a zone for its names; the zones are cluster.local."),
-        ("freeze listener dns://:54", "the rule can never match: its action and its selectors exclude each other"),
-        ("watch away", "the rule can never match: no kubernetes block watches an API server; what they read is synthetic Shape(services=1, endpoints=10, headless=0.5, dual_stack=0.0, seed=1)"),
-    ],
-)  # fmt: skip
-def test_refused_for_a_cluster(text: str, sentence: str) -> None:
-    timed = Timed(CLUSTERS)
-    with pytest.raises(RuleError) as caught:
-        timed.add(text)
-    assert str(caught.value) == sentence
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("freeze", "lag 5s"), ("flap 1s type A", "freeze type A"), ("drop", "freeze")],
-)
-def test_rules_that_exclude_each_other(first: str, second: str) -> None:
-    timed = Timed(CLUSTERS)
-    timed.add(first)
-    with pytest.raises(RuleError) as caught:
-        timed.add(second)
-    action = first.removesuffix(" type A")
-    assert str(caught.value) == (
-        f'it excludes the rule "{action.split()[0]}-1" ({action}), which answers the same queries; remove one of the two'
-    )
-
-
 COREFILE = f".:53 {{\nfault freeze type A named written\nfault drop type TXT\n{KUBERNETES}}}\n"
 
 
@@ -138,7 +76,10 @@ def test_behind() -> None:
     server = MemoryServer(COREFILE, None)
     runtime, metrics = server.runtime, Registry()
     standing = Rules(Random(1), hits_metric(metrics))
-    measure_behind(metrics, runtime.clock, lambda: [server.configuration], standing)
+    process: Any = SimpleNamespace(
+        metrics=metrics, clock=runtime.clock, configurations=lambda: [server.configuration]
+    )
+    measure_behind(process, standing)
 
     def measured() -> dict[tuple[str, ...], float]:
         metrics.fold()

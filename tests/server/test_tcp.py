@@ -15,7 +15,7 @@ from hsdns.chain import Request
 from hsdns.server.transport import tcp as tcp_listener
 from hsdns.server.transport.admission import MAX_CREDIT_WAIT, SECONDS, STEPS, Places
 from hsdns.server.transport.sockets import DEFAULT_LIMITS, Limits, Settings
-from hsdns.server.transport.tcp import KNOWN, MAX_IN_WORK, TcpConnection
+from hsdns.server.transport.tcp import KNOWN, MAX_IN_WORK
 from hsdns.wire.framing import frame
 from hsdns.wire.message import RR, Reply
 from tests.support.clients.messages import query
@@ -42,10 +42,6 @@ def serving(answer: Answer = asked_address) -> AbstractAsyncContextManager[Servi
     return started(Serving(answer), waits=False)
 
 
-def queries(*numbers: int) -> bytes:
-    return b"".join(frame(query(number=number).to_wire()) for number in numbers)
-
-
 @pytest.fixture
 def it() -> Iterator[MemoryServing]:
     found = MemoryServing()
@@ -54,20 +50,6 @@ def it() -> Iterator[MemoryServing]:
 
 
 # --- in memory: turns, and what waits ---
-
-
-@pytest.mark.parametrize("client", ["127.0.0.1", "::1"])
-def test_known_ones_are_answered_at_once_and_the_others_by_the_chain(
-    it: MemoryServing, client: str
-) -> None:
-    it.processor.knows, transport = "even", it.connect(client)
-    transport.connection.data_received(queries(1, 2, 3, 4))
-    assert [(each, *rest) for each, rest in it.processor.looked_up] == [
-        (number, client, 40000) for number in (1, 2, 3, 4)
-    ]
-    assert [wire[1] for wire in frames(transport.written)] == [2, 4]
-    assert it.processor.chained == [client] * 2
-    assert transport.connection.pending == 2
 
 
 def frames(octets: bytes) -> list[bytes]:
@@ -153,32 +135,6 @@ def spend(it: MemoryServing, seconds: float) -> None:
         it.now += seconds
 
     it.processor.knows, it.processor.drops = "none", drop
-
-
-def test_octets_are_cut_into_messages_as_they_are_taken_up(it: MemoryServing) -> None:
-    """A read full of empty messages costs no more than others in a turn."""
-    it.processor.knows = "none"
-    it.processor.drops = lambda: None
-    transport = it.connect()
-    connection = transport.connection
-    assert isinstance(connection, TcpConnection)
-    connection.data_received(b"\0\0" * (3 * STEPS))
-    assert (connection._taken, transport.is_paused) == (STEPS, True)
-    it.finish()
-    assert (connection._taken, transport.is_paused) == (3 * STEPS, False)
-
-
-def test_what_compiled_code_can_make_needs_no_chain(
-    it: MemoryServing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def make(wire: bytes, now: float) -> bool:
-        it.processor.knows = "all"
-        return True
-
-    monkeypatch.setattr(it.processor, "make", make)
-    it.processor.knows, transport = "none", it.connect()
-    transport.connection.data_received(QUERY)
-    assert (len(frames(transport.written)), it.processor.chained) == (1, [])
 
 
 def test_each_message_has_its_own_time(it: MemoryServing) -> None:

@@ -15,7 +15,7 @@ from hsdns.chain import Request
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
 from hsdns.server.transport.sockets import DEFAULT_LIMITS, Settings, open_udp
-from hsdns.wire.message import RR, Reply
+from hsdns.wire.message import Reply
 from tests.support.clients.https import Http1Client, Http2Client, get
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import TcpClient, UdpClient
@@ -188,22 +188,6 @@ async def test_many_at_once_are_answered(kind: str, loop: str) -> None:
 
 
 @each_transport
-async def test_handler_that_raises_costs_one_query(kind: str, loop: str) -> None:
-    async def fail_first(request: Request) -> Reply:
-        if request.query.id == 1:
-            raise RuntimeError("broken")
-        return Reply()
-
-    async with opened(kind, fail_first) as door:
-        found = []
-        for number in (1, 2):
-            door.send(number)
-            found.append(await door.summary())
-        assert found == ["1 SERVFAIL qr rd |  |  | ", "2 NOERROR qr rd |  |  | "]
-        await until(lambda: door.server.pending == 0, "no query in work")
-
-
-@each_transport
 async def test_dropped_reply_is_silence(kind: str, loop: str) -> None:
     """HTTP has a status for it."""
 
@@ -217,34 +201,6 @@ async def test_dropped_reply_is_silence(kind: str, loop: str) -> None:
             assert (found.status, found.body) == (500, b"No response\n")
         door.send(2)
         assert await door.summary() == "2 NOERROR qr rd |  |  | "
-
-
-@pytest.mark.parametrize(
-    ("kind", "payload", "fits"),
-    [
-        *[("udp", payload, fits) for payload, fits in ((None, 30), (100, 29), (512, 29), (1232, 74), (4096, 100))],
-        pytest.param("udp workers", 1232, 74, marks=NEEDS_NATIVE),
-        ("tcp", None, 100),
-        ("tcp", 512, 100),
-    ],
-)  # fmt: skip
-async def test_reply_is_cut_to_the_size_of_the_client(
-    kind: str, payload: int | None, fits: int
-) -> None:
-    async def hundred(request: Request) -> Reply:
-        qname = request.query.qname
-        return Reply(answer=tuple(RR(qname, 1, 5, bytes((10, 0, 0, n))) for n in range(100)))
-
-    async with opened(kind, hundred) as door:
-        options: dict[str, Any] = {} if payload is None else {"use_edns": 0, "payload": payload}
-        wire = query(**options).to_wire()
-        if kind == "tcp":
-            door.client.send(wire)
-        else:
-            door.client.sock.sendto(wire, (ADDRESS, door.server.local.port))
-        found = await door.receive()
-    assert len(found) == 12 + 17 + fits * 16 + (0 if payload is None else 11)
-    assert (int.from_bytes(found[6:8], "big"), found[2] & 2) == (fits, 2 * (fits < 100))
 
 
 # --- of connections ---

@@ -20,8 +20,8 @@ from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
 from hsdns.server.transport.admission import PendingQueries
 from hsdns.server.transport.sockets import open_udp
-from hsdns.server.transport.udp import AGAIN, KNOWN, TURN
-from hsdns.wire.message import RR, Reply
+from hsdns.server.transport.udp import KNOWN, TURN
+from hsdns.wire.message import Reply
 from hsdns.wire.name import ROOT
 from tests.server.test_transports import serving_udp
 from tests.support.clients.messages import query
@@ -103,34 +103,6 @@ async def test_names_of_services_have_half_of_each_turn(kind: str) -> None:
     assert turns == ["2211", "2211", "2111", "1111"]
 
 
-@each_kind
-async def test_queries_wait_in_the_queue_of_their_names(kind: str) -> None:
-    twin = twin_of(kind)
-    names = twin.ClusterNames()
-
-    async def silent(request: Request) -> Reply:
-        return Reply(dropped=True)
-
-    answering = with_table(kind, silent)
-    assert answering.table is not None
-    names.open = True
-    names.add_namespace(b"default")
-    names.add_service(b"default", b"web")
-    answering.table.add_negative_zone(b"\7cluster\5local\0", names, [], {1: 0}, -1)
-    async with serving(answering, kind=kind) as server:
-        server._take_some = bool  # nothing takes them
-        if kind == "workers":
-            for queue in server._waiting:
-                asyncio.get_running_loop().remove_reader(queue.fileno())
-        with UdpClient() as client:
-            for name in ("web.default.svc.cluster.local", "x.default.pod.cluster.local", "a.b"):
-                client.sock.sendto(query(name).to_wire(), ("127.0.0.1", server.local.port))
-            await until(
-                lambda: len(server._waiting[0]) + len(server._waiting[1]) == 3, "all of them wait"
-            )
-        assert [len(server._waiting[0]), len(server._waiting[1])] == [1, 2]
-
-
 def with_table(kind: str, answer: Answer) -> QueryProcessor:
     """A processor with an answer table that knows what has been answered once."""
     table = twin_of(kind).AnswerTable(twin_of(kind).Versions(), 1 << 20)
@@ -201,26 +173,6 @@ async def test_what_waits_is_bounded_and_shared(kind: str) -> None:
 # --- what goes wrong ---
 
 
-@each_kind
-async def test_reply_that_no_datagram_holds_is_cut(kind: str) -> None:
-    async def huge(request: Request) -> Reply:
-        if request.query.id != 1:
-            return Reply()
-        # 65,522 octets with all around it: DNS has room for that, a datagram (65,507) has not, so it is cut.
-        return Reply(answer=(RR(request.query.qname, 16, 0, bytes(65470)),))
-
-    async with serving(huge, kind=kind) as server:
-        with UdpClient() as client:
-            client.sock.bind(("127.0.0.1", 0))
-            address = ("127.0.0.1", server.local.port)
-            big = query(number=1, use_edns=0, payload=65535).to_wire()
-            wire, _ = await client.ask(big, address)
-            assert wire[1] == 1
-            assert wire[2] & 2, "TC"
-            assert server.pending == 0
-            assert server.statistics() == (0, {})
-
-
 class Faulty(QueryProcessor):
     """A processor with a fault of its own, which no chain catches."""
 
@@ -267,37 +219,3 @@ async def test_what_is_not_sent_at_the_end_counts(
         monkeypatch.setattr("hsdns.server.transport.udp.Batch", lambda fd, wildcard: last)
         server.stop_reading()
         assert server.statistics() == (0, {errno.EPERM: 2})
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(1.1 * AGAIN, [1, 2, 3]), (0.6 * AGAIN, [2])],
-    ids=["long", "short"],
-)
-async def test_the_buffer_is_read_between_misses(seconds: float, expected: list[int]) -> None:
-    """`expected`: how many misses had been answered at each reading."""
-    now = 1.0
-    answered = 0
-    read: list[int] = []
-
-    class Empty:
-        def serve(self, table: object) -> list[tuple[bytes, bytes, bytes]]:
-            read.append(answered)
-            return []
-
-    sock = open_udp(ListenAddress("127.0.0.1", 0))
-    server: Any = listen_udp("loop", [sock], processor(asked_address), Tasks().spawn, lambda: now)
-    server.start()
-    server._batch = Empty()
-    server._read()
-
-    def answer(*miss: object) -> None:
-        nonlocal now, answered
-        now += seconds
-        answered += 1
-
-    server._answer = answer
-    server._waiting[1].offer(0, [(b"query", b"", b"")] * 3)
-    server._take()
-    server.close()
-    assert read == [0, *expected]

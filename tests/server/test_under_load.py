@@ -47,16 +47,6 @@ WEB = "web.default.svc.cluster.local."
 OBJECTS = cluster_objects(service("default/web", "10.96.0.1"))
 
 
-@each_kind
-async def test_workers_share_a_port(kind: str, tmp_path: Path) -> None:
-    """Where there are none the loop has one socket."""
-    async with ClusterServer(tmp_path, KEPT, OBJECTS, workers=3) as reloadable:
-        (udp,) = serving(reloadable.server).listeners.udp.values()
-        assert len(udp.sockets) == (1 if kind == "loop" else 3)
-        (labels,) = reloadable.value("hsdns_fastpath_info", "gauge")
-        assert labels == ("python" if kind == "loop" else "rust",)
-
-
 @NEEDS_NATIVE
 @pytest.mark.parametrize("is_patient", [True, False])
 async def test_another_number_of_workers_loses_no_query(

@@ -116,29 +116,6 @@ def stalls(counted: Counter, name: str = "main") -> float:
     return counted.values[(name,)]
 
 
-@pytest.mark.parametrize(
-    ("looks", "beat_at", "in_time", "counted"),
-    [
-        pytest.param([], BEAT, True, 0, id="in time"),
-        pytest.param([BEAT + STALL], BEAT + STALL, True, 0, id="as late as it may be"),
-        pytest.param([], BEAT + STALL + 0.01, False, 1, id="nothing looked meanwhile"),
-        pytest.param([BEAT + STALL + 0.01], BEAT + STALL + 0.02, False, 1, id="noticed before"),
-        pytest.param([0.4, 0.5, 2.0, 60.0], 61.0, False, 1, id="noticed several times"),
-    ],
-)
-def test_a_stall_is_counted_once(
-    looks: list[float], beat_at: float, in_time: bool, counted: int
-) -> None:
-    found = counter()
-    pulse = Pulse("main", found, 0.0)
-    for now in looks:
-        pulse.check(now)
-    assert pulse.beat(beat_at) is in_time
-    assert stalls(found) == counted
-    assert pulse.beat(beat_at + BEAT), "the next one is due from there on"
-    assert stalls(found) == counted
-
-
 class ScriptedDog:
     """A watchdog whose clock and frames a test sets; this thread stands for that of the loop."""
 

@@ -25,7 +25,7 @@ from hsdns.upstream.connection import (
     describe,
     server_hostname,
 )
-from hsdns.upstream.target import Target
+from hsdns.upstream.target import Target, UpstreamSettings
 from hsdns.wire.encode import encode_query
 from hsdns.wire.framing import frame
 from hsdns.wire.iana import RRType
@@ -157,10 +157,10 @@ async def test_pool(name: str) -> None:
     pool: Pool | None = None
     for line in section(POOL, name).splitlines():
         words = line.split()
-        if words[0] in ("max_age", "max_idle"):
+        if words[0] in ("max_age", "max_idle_conns"):
             options[words[0]] = int(words[1])
             continue
-        pool = Pool(10.0, lambda: clock.now, **options) if pool is None else pool
+        pool = Pool(UpstreamSettings(**options), lambda: clock.now) if pool is None else pool
         match words:
             case "give", protocol, *names:
                 for each in names:
@@ -186,7 +186,7 @@ async def test_pool(name: str) -> None:
 
 
 async def test_a_pool_keeps_at_most_256_idle_connections() -> None:
-    pool, made = Pool(10.0, lambda: 100.0), [Connection() for _ in range(257)]
+    pool, made = Pool(UpstreamSettings(), lambda: 100.0), [Connection() for _ in range(257)]
     for each in made:
         pool.give("udp", each)
     assert (len(pool), [each.is_open for each in made].count(False)) == (256, 1)

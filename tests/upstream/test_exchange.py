@@ -18,14 +18,12 @@ from hsdns import eager
 from hsdns.server.runtime import Queries
 from hsdns.upstream.connection import StreamConnection
 from hsdns.upstream.exchange import (
-    HealthCheck,
     Policy,
     Upstream,
     UpstreamError,
     UpstreamOverload,
-    UpstreamSettings,
 )
-from hsdns.upstream.target import HTTP2, Target
+from hsdns.upstream.target import HTTP2, HealthCheck, Target, UpstreamSettings
 from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import Rcode, RRType
@@ -49,14 +47,7 @@ def upstream_of(runtime: FakeRuntime, port: int, **options: Any) -> Upstream:
     target = options.pop("target", None) or Target("dns", "127.0.0.1", port)
     tls = options.pop("tls", None)
     settings = UpstreamSettings(**{"read_timeout": LONG, **options})
-    return Upstream(
-        target,
-        clock=runtime.clock,
-        metrics=runtime.metrics,
-        waiting=runtime.queries,
-        settings=settings,
-        tls=tls,
-    )
+    return Upstream(target, runtime, settings, tls)
 
 
 async def ask(
@@ -301,12 +292,9 @@ async def test_a_fault_of_an_upstream_over_tcp_is_no_error_of_this_server(
 
     async with serve(silence, script or close) as server, asyncio.timeout(LONG):
         tasks, runtime = Queries(), FakeRuntime()
-        upstream = Upstream(
-            Target("dns", "127.0.0.1", server.port),
-            clock=runtime.clock,
-            metrics=runtime.metrics,
-            waiting=tasks,
-        )
+        runtime.queries = tasks
+        target = Target("dns", "127.0.0.1", server.port)
+        upstream = Upstream(target, runtime, UpstreamSettings())
         over: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
         async def ask_it() -> str | None:

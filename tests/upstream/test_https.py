@@ -12,7 +12,7 @@ import pytest
 
 from hsdns.upstream.connection import ConnectionClosed
 from hsdns.upstream.https import DohSession, HttpsConnection, HttpsPool, connect_https
-from hsdns.upstream.target import HTTP2, Target
+from hsdns.upstream.target import HTTP2, Target, UpstreamSettings
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import LOOPS
 from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
@@ -54,7 +54,7 @@ class Line:
         target, tls = Target("https", "127.0.0.1", server.port, NAME), context(certificate)
 
         connect = partial(connect_https, target, tls, "POST")
-        self.line = HttpsPool(connect, lambda: self.now, expire=expire, max_age=max_age)
+        self.line = HttpsPool(connect, lambda: self.now, UpstreamSettings(expire, max_age))
 
     async def ask(self) -> bytes:
         return await self.line.ask(WIRE, lambda was_open: self.opened.append(not was_open))

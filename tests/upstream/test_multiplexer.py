@@ -28,8 +28,8 @@ from hsdns.upstream.multiplexer import (
     Deadlines,
     Entropy,
     Multiplexer,
-    Ports,
 )
+from hsdns.upstream.target import UpstreamSettings
 from hsdns.upstream.udp_socket import TURN
 from hsdns.wire.edns import Edns
 from hsdns.wire.iana import RRType
@@ -82,7 +82,7 @@ class Setup:
             self._open,
             lambda: self.now,
             self.waits,
-            Ports(**{"expire": 10.0, **options}),
+            UpstreamSettings(**options),
             open_stream=self._open_stream,
             forged=self._count_forged,
             entropy=entropy,
@@ -160,7 +160,7 @@ def in_loop(scenario: Callable[..., None]) -> Callable[..., None]:
 @in_loop
 def test_ids_are_unpredictable_and_differ_from_all_outstanding_ones() -> None:
     octets = bytes((7, 1, 7, 1, 7, 1, 7, 2))  # the ID 0x0701 comes three times
-    setup = Setup(entropy=Entropy(lambda count: octets), most=1)
+    setup = Setup(entropy=Entropy(lambda count: octets), max_idle_conns=1)
     for k in range(2):
         setup.ask(query(k))
     assert [message[:2] for message in setup.sent] == [b"\7\1", b"\7\2"]
@@ -253,7 +253,7 @@ async def test_few_queries_for_one_name_wait(
     vary: Callable[[int], Query], total: int, most: int
 ) -> None:
     """800 questions that differ in something: one forged datagram to a known port hits with 1 in 65,536."""
-    setup, answered, wanted = Setup(most=most), 0, WWW.question_wire
+    setup, answered, wanted = Setup(max_idle_conns=most), 0, WWW.question_wire
     loop = asyncio.get_running_loop()
     for asked in [*map(vary, range(800)), query(1)]:
         loop.call_soon(setup.ask, asked)
@@ -286,7 +286,7 @@ class Script:
     """Runs the steps of queries.txt; queries are asked without a task."""
 
     def __init__(self, ports: int) -> None:
-        self.setup = Setup(most=ports)
+        self.setup = Setup(max_idle_conns=ports)
         self.messages: list[tuple[Socket, bytes]] = []  # in the order in which they were sent
         self.askers: dict[str, int] = {}
         self.waits: dict[str, Wait[Any]] = {}
@@ -357,7 +357,7 @@ async def test_queries(name: str) -> None:
 @in_loop
 def test_forged_replies_are_late_ones_only_once() -> None:
     """A late reply, or a second one, is no forgery; sixteen forgeries in a second count, in more time they do not."""
-    setup = Setup(most=1)
+    setup = Setup(max_idle_conns=1)
     setup.ask(query(1), seconds=1.0)
     setup.pass_time(1.0 + TICK)
     asked = setup.ask(seconds=100.0)
@@ -381,7 +381,7 @@ def test_forged_replies_are_late_ones_only_once() -> None:
 @pytest.mark.parametrize("is_same", [True, False], ids=["its-question", "other-question"])
 @in_loop
 def test_the_name_of_forged_replies_goes_over_tcp(is_same: bool) -> None:
-    setup = Setup(most=1)
+    setup = Setup(max_idle_conns=1)
     first, second = setup.ask(), setup.ask(WWW.replace(edns=Edns(1232)))
     other = setup.ask(query(1))
     (socket,) = setup.sockets
@@ -410,7 +410,7 @@ def test_the_name_of_forged_replies_goes_over_tcp(is_same: bool) -> None:
 @in_loop
 def test_few_names_are_suspected_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "MAX_SUSPECTS", 2)
-    setup = Setup(most=1)
+    setup = Setup(max_idle_conns=1)
     for k in range(4):
         setup.ask(query(k))
         socket, wire = setup.sockets[-1], setup.sockets[-1].sent[-1]
@@ -449,7 +449,7 @@ def test_ports_change_with_time(options: dict[str, Any], seconds: float, sockets
 @pytest.mark.parametrize("event", ["reply", "refusal", "time-out"])
 async def test_many_askers_are_divided(event: str) -> None:
     """Each goes through the chain at once; one datagram, one error or one time-out may be that of thousands."""
-    setup, resumed, turns = Setup(most=1), list[int](), list[int]()
+    setup, resumed, turns = Setup(max_idle_conns=1), list[int](), list[int]()
 
     class Results(dict[int, bytes | BaseException | None]):
         def update(self, result: Any) -> None:
@@ -492,7 +492,7 @@ async def test_many_askers_are_divided(event: str) -> None:
 
 def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "MAX_WAITING", 3)
-    setup = Setup(most=1)
+    setup = Setup(max_idle_conns=1)
 
     def scenario() -> None:
         for k in (0, 0, 1, 2, 3):

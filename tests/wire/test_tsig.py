@@ -193,6 +193,15 @@ def test_it_is_the_last_record_whatever_the_counts(
     assert read_signature(longer) == found._replace(start=found.start + len(other))
 
 
+def test_records_that_are_not_counted_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = query(monkeypatch).to_wire()
+    found = read_signature(whole)
+    assert found is not None
+    assert read_signature(whole + whole[found.start :].replace(b"\0\xfa", b"\0\x10", 1)) == found
+    with pytest.raises(BadRecord, match="the message has no records"):
+        read_signature(whole[:6] + bytes(6) + whole[12:])
+
+
 @given(st.binary(max_size=120))
 def test_any_octets_are_read_or_not(tail: bytes) -> None:
     head = bytes.fromhex("0001 0000 0001 0000 0000 0001 00 0006 0001 0362616400 00fa 00ff 00000000")

@@ -2,13 +2,9 @@
 
 Path: sources/manifest_file decodes them -> document.py checks them -> workload.py and endpointslice.py.
 The structs of kinds that DNS needs are in cluster/objects.py.
-why_not_ready() says why an endpoint is not ready, according to its conditions and those of its pod.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TypeVar
 
 import msgspec
 
@@ -19,7 +15,6 @@ from hsdns.cluster.objects import (
     Namespace,
     ObjectMeta,
     ObjectReference,
-    Pod,
     Service,
     ServiceImport,
 )
@@ -309,12 +304,20 @@ class EgressRule(msgspec.Struct, frozen=True):
     ports: list[PolicyPort] | None = None
 
 
+class IngressRule(msgspec.Struct, frozen=True):
+    """networking/v1 NetworkPolicyIngressRule; `peers` is its field `from`."""
+
+    peers: list[PolicyPeer] | None = msgspec.field(name="from", default=None)
+    ports: list[PolicyPort] | None = None
+
+
 class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
-    """networking/v1 NetworkPolicySpec: the fields for egress."""
+    """networking/v1 NetworkPolicySpec."""
 
     pod_selector: LabelSelector = LabelSelector()
     policy_types: list[str] | None = None
     egress: list[EgressRule] | None = None
+    ingress: list[IngressRule] | None = None
 
 
 class NetworkPolicy(msgspec.Struct, frozen=True):
@@ -355,30 +358,6 @@ KINDS: dict[tuple[str, str], type[Manifest]] = {
 CLUSTER_SCOPED = frozenset({"Namespace", "Node"})
 
 
-AnyPod = TypeVar("AnyPod", Pod, PodManifest)
-
-
 def is_ready(endpoint: Endpoint) -> bool:
     """Whether an endpoint is ready; one without the condition is."""
     return endpoint.conditions is None or endpoint.conditions.ready is not False
-
-
-def pod_of(endpoint: Endpoint, pods: Sequence[AnyPod]) -> AnyPod | None:
-    """The pod of an endpoint, if it is known."""
-    ref = endpoint.target_ref
-    return next((each for each in pods if ref and each.metadata.name == ref.name), None)
-
-
-def why_not_ready(endpoint: Endpoint, pods: Sequence[AnyPod]) -> str:
-    """The known conditions that make an endpoint not ready."""
-    conditions = endpoint.conditions
-    found = []
-    if conditions is not None and conditions.terminating:
-        found.append("terminating")
-    pod = pod_of(endpoint, pods)
-    found += [
-        f"pod condition Ready is {each.status}" + (f": {each.reason}" if each.reason else "")
-        for each in (pod.status.conditions or () if pod is not None else ())
-        if each.type == "Ready" and each.status != "True"
-    ]
-    return "; ".join(found)

@@ -57,7 +57,7 @@ def find_knee(settings: LoadSettings, load: Load) -> Found:
                 raise
             complain(error)
             break
-        if servers[0].ended == INTERRUPTED:
+        if servers[0].server.ended == INTERRUPTED:
             if not steps:
                 kept[step.rate] = step, servers, plan
                 newest = step.rate
@@ -90,7 +90,7 @@ def _step_report(limits: Sequence[Limit], step: Step, server: Results) -> KneeSt
     whole = server.whole()
     measured = measured_of(whole)
     late = whole.late_slots.percentile(99) or 0
-    kept = server.ended != FELL_BEHIND and late <= step.seconds * 1e6 * MOST_LATE
+    kept = server.server.ended != FELL_BEHIND and late <= step.seconds * 1e6 * MOST_LATE
     outcome = outcome_of(limits, measured, answered=whole.counts.answered, kept=kept)
     counts = whole.counts
     return KneeStep(

@@ -130,7 +130,7 @@ def _run(
     at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     counted = [each.report() for each in servers]
     report = Report(FORMAT, at, plan, _machine(), counted, knee=knee).finish(slack, settings.limits)
-    return report, {each.name: each for each in servers}
+    return report, {each.server.name: each for each in servers}
 
 
 def _cluster(settings: LoadSettings) -> LoadCluster | None:
@@ -228,8 +228,9 @@ def _load(
             loaded, questions.all, schedule.seconds, settings.timeout, options, time.monotonic_ns, time.sleep
         )  # fmt: skip
     for number, each in enumerate(servers):
-        each.ended = each.ended or ("" if cluster is None else cluster.failure)
-        each.propagation = following.report(number, each.begin / 1e9, each.lasted)
+        found = each.server
+        found.ended = found.ended or ("" if cluster is None else cluster.failure)
+        found.propagation = following.report(number, each.begin / 1e9, found.seconds)
     return servers, PlanReport(
         transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
         list(schedule.stages),

@@ -35,7 +35,7 @@ from hsdns.chain import NOWHERE, Earlier, Next, Request
 from hsdns.cluster.address import is_reverse
 from hsdns.cluster.answer import ClusterAnswers, has_records, zone_records
 from hsdns.cluster.answer_set import AnswerSet, Changes
-from hsdns.cluster.freshness import STALENESS, Dependencies
+from hsdns.cluster.freshness import STALENESS, Dependencies, attempts
 from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
 from hsdns.cluster.schema import ParsedName
 from hsdns.cluster.source import Source
@@ -79,7 +79,6 @@ from hsdns.wire.name import ROOT, Name
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
 
-MAX_ATTEMPTS: Final = 3  # attempts to compute a reply from a state that does not change meanwhile
 DEFAULT_TTL: Final = 5  # seconds; kubeadm's Corefile says 30
 NO_CLUSTER: Final = (
     '{}; to serve a cluster from files add "source manifests PATH" to the kubernetes block, or start with '
@@ -130,11 +129,7 @@ class Kubernetes(Plugin):
         self.zones = zones
         source: Source = options["source"]
         settings = StoreSettings(
-            pod_names=options["endpoint_pod_names"],
-            endpoints=not options["noendpoints"],
-            labels=options["labels"],
-            namespace_labels=options["namespace_labels"],
-            zonal=options["zonal"],
+            **{name: options[name] for name in StoreSettings._fields[:5]},
             multicluster=bool(options["multicluster"]),
             pod_labels=options.get("pod_labels", False),
             pods=options["pods"] == "verified" or not isinstance(source, ApiServer),
@@ -390,13 +385,13 @@ class Kubernetes(Plugin):
         self, request: Request, zone: Name, answers: ClusterAnswers
     ) -> tuple[Reply | None, bytes]:
         """The reply for a name in a zone, None if the name does not exist, and its Extended DNS Errors."""
-        query, dependencies = request.query, request.dependencies
-        if request.earlier is not None:
-            dependencies = None  # an earlier state does not change, and its replies are not stored
+        query = request.query
+        # An earlier state does not change, and its replies are not stored.
+        kept = request.dependencies if request.earlier is None else None
         outside: dict[Name, Reply] = {}  # each name is looked up once
         reply: Reply | None = None
         errors = b""
-        for _ in range(MAX_ATTEMPTS):
+        for dependencies in attempts(kept):
             if self.explains and dependencies is not None:
                 dependencies.add(STALENESS)
             try:
@@ -408,10 +403,6 @@ class Kubernetes(Plugin):
                 reply = None
                 if self.explains:
                     errors = _errors_of_absence(answers.lookup.store, absent)
-            if dependencies is None or dependencies.hold:
-                break
-            # The counters of the request are outdated, so the reply is not stored.
-            dependencies = dependencies.again()
         if request.earlier is not None and answers is not self.answers:
             newest: Reply | None = None
             with contextlib.suppress(NoSuchName):

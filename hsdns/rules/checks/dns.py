@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from hsdns.causes.pod import trouble_of
 from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.cluster.controllers.network_policy import KNOWN, PORT, DnsService
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError
-from hsdns.rules.checks.endpoints import containers_not_ready
 from hsdns.rules.corefile_text import zones_of
 from hsdns.rules.mesh import is_istiod
 from hsdns.rules.objects import Manifest, Objects, PodSet, check, mapping_at, mappings_at, value_at
@@ -159,14 +159,13 @@ def not_ready(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     found = pods.manifest.object
     if not isinstance(found, PodManifest) or not _runs(pods):
         return
-    conditions = mappings_at(pods.manifest.content, "status.conditions")
-    ready = next((each for _, each in conditions if each.get("type") == "Ready"), None)
-    if ready is None or ready.get("status") == "True":
+    trouble = trouble_of(found)
+    if trouble is None:
         return
-    why = containers_not_ready(pods.manifest.content) or str(ready.get("reason") or "")
+    why = f" ({trouble.short})" if trouble.short else ""
     yield pods.manifest.remark(
         "status.conditions",
-        f"the pod of the cluster's DNS is not ready{f' ({why})' if why else ''}, so it is sent no queries, and the "
+        f"the pod of the cluster's DNS is not ready{why}, so it is sent no queries, and the "
         "others have its share; see its log, and kubectl describe pod",
     )
 

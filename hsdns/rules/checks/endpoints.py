@@ -6,24 +6,25 @@ Path: judging.py -> here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from hsdns.causes.alias import DOMAIN
-from hsdns.causes.labels import is_misspelt
-from hsdns.cluster.controllers.kinds import (
-    ContainerPort,
-    Endpoints,
-    PodManifest,
-    is_ready,
-    pod_of,
-    why_not_ready,
+from hsdns.causes.behind import cause_behind, mirror_mark, not_mirrored, unread_slice
+from hsdns.causes.pod import why_unready
+from hsdns.causes.ports import (
+    differing_ports,
+    meant_port,
+    ports_of,
+    without_ports,
+    wrong_target,
 )
+from hsdns.cluster.controllers.endpointslice import LEADER, SKIP_MIRROR
+from hsdns.cluster.controllers.kinds import Endpoints, is_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
     TOLERATE,
-    Endpoint,
     EndpointSlice,
     Service,
     ServicePort,
@@ -39,14 +40,11 @@ from hsdns.rules.objects import (
     is_near,
     mapping_at,
     mappings_at,
-    ports_of,
     value_at,
 )
 from hsdns.rules.rule import Remark
 from hsdns.wire.encode import MAX_TCP_LEN
 
-SKIP_MIRROR: Final = "endpointslice.kubernetes.io/skip-mirror"
-LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 MOST_MIRRORED: Final = (
     1000  # addresses of a subset, unless kube-controller-manager has another limit
 )
@@ -117,16 +115,17 @@ def orphaned(objects: Objects, manifest: Manifest, found: EndpointSlice) -> Iter
             and not service.spec.selector
             and service.spec.type != "ExternalName"
         ]
-        hint = did_you_mean(owner, without)
+        own = [each for each in without if manifest.name.startswith(f"{each}-")]
+        hint = did_you_mean(owner, without) or (f'; did you mean "{own[0]}"?' if own else "")
         if hint or objects.is_whole:
             yield manifest.remark(
                 f"metadata.labels[{SERVICE_NAME_LABEL}]",
-                f"there is no Service {owner}, so nothing reads the slice{hint or '; add the Service'}",
+                f"{unread_slice(owner)}{hint or '; add the Service'}",
             )
 
 
 @check("HS152", needs="services|endpointslices", each="services")
-def withoutports_of(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
+def slice_without_ports(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
     """Slices without ports of Services with ports."""
     if not spec.spec.ports or spec.spec.selector:
         return
@@ -134,30 +133,23 @@ def withoutports_of(objects: Objects, service: Manifest, spec: Service) -> Itera
         if found.endpoints and not found.ports:
             yield manifest.remark(
                 "ports",
-                f"the slice has no ports and {service} has, so it has no SRV records, and a cluster IP leads "
-                "nowhere; add the ports, with the names that the Service has",
+                f"{without_ports(str(service), str(manifest))}; add the ports, with the names that the Service has",
                 at="addressType",
             )
 
 
 @check("HS153", needs="files", each="manual")
-def not_mirrored(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
+def unmirrored(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
     """Endpoints that are not mirrored to EndpointSlices, or only in part."""
     if objects.slices_of(service):
         return
     for manifest, found in objects.endpoints_of(service):
-        labels, annotations = found.metadata.labels or {}, manifest.annotations
-        field = ""
-        if labels.get(SKIP_MIRROR) == "true":
-            field = f"metadata.labels[{SKIP_MIRROR}]"
-        elif LEADER in annotations:
-            field = f"metadata.annotations[{LEADER}]"
-        if field:
-            what = "label" if "labels" in field else "annotation"
+        mark = mirror_mark(found)
+        if mark:
+            kind, key = ("labels", SKIP_MIRROR) if "label" in mark else ("annotations", LEADER)
             yield manifest.remark(
-                field,
-                f"with this {what} no EndpointSlice is made of the Endpoints, and DNS reads slices only, so "
-                f"{service} has no addresses; remove it, or add an EndpointSlice",
+                f"metadata.{kind}[{key}]",
+                f"{not_mirrored(mark)}, so {service} has no addresses; remove it, or add an EndpointSlice",
             )
             continue
         for at, subset in enumerate(found.subsets or ()):
@@ -185,25 +177,21 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
     pods = objects.selected(manifest, selector)
     if not pods or any(not each.spec.containers for each in pods):
         return  # a template without containers is incomplete
+    if objects.is_patched(manifest, *(each.manifest for each in pods)):
+        return
     ports = service.spec.ports or []
     missing = [each for each in ports if not _is_there(each, pods)]
-    targets = {target for each in ports for target in (each.target_port, each.port)}
+    targets = {each.target_port or each.port for each in ports}
     for at, port in enumerate(ports):
         name = port.target_port
         if not isinstance(name, str) or _is_there(port, pods):
             continue
-        every = [each for one in pods for each in ports_of(one)]
+        every = [each for one in pods for each in ports_of(one.spec)]
         known = {each.name: each for each in every if each.name}
         free = {key: one for key, one in known.items() if not targets & {key, one.container_port}}
-        meant = _meant_port(port, known, free)
-        hint = f'; did you mean "{meant}"?' if meant else did_you_mean(name, known)
-        other = known.get(name)
-        if other is not None:
-            protocol = other.protocol or "TCP"
-            what = f'the container port "{name}" of {pods[0].manifest} is {protocol}, not {port.protocol}'
-        else:
-            has = f"; it has {', '.join(sorted(known))}" if known else ", nor any other name"
-            what = f'no container of {pods[0].manifest} has a port named "{name}"{hint or has}'
+        meant = meant_port(port, free)
+        hint, other = meant or did_you_mean(name, free), known.get(name)
+        whose = f"{pods[0].manifest.kind} {pods[0].manifest.name}"
         field = f"spec.ports[{at}].targetPort"
         # If others exist, it may belong to a feature that is turned off.
         is_clear = (
@@ -211,7 +199,7 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
         )
         yield manifest.remark(
             field,
-            f"no EndpointSlice has the port, so neither connections nor SRV records lead to it: {what}",
+            wrong_target(port, known, meant, whose),
             level="note" if len(missing) < len(ports) and not is_clear else "",
             edit=manifest.replaced(field, meant)
             if meant and name not in (port.name, *known)
@@ -219,25 +207,13 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
         )
 
 
-def _meant_port(
-    port: ServicePort, known: Mapping[str, ContainerPort], free: Mapping[str, ContainerPort]
-) -> str:
-    """The container port that a target port means: one that is misspelt, of the Service port's name, or its number."""
-    name = str(port.target_port)
-    near = [each for each in known if is_misspelt(name, each)]
-    near = [each for each in near if each in free] or near
-    if len(near) == 1:
-        return near[0]
-    if port.name in known:
-        return str(port.name)
-    return next((key for key, each in free.items() if each.container_port == port.port), "")
-
-
 @check("HS115", needs="pods", each="templates")
 def probe_port(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """Readiness probes of a port whose name their container does not have."""
     spec = mapping_at(pods.manifest.content, pods.field)
-    for at, each in mappings_at(spec, "containers"):
+    for at, each in (
+        mappings_at(spec, "containers") if not objects.is_patched(pods.manifest) else ()
+    ):
         known = {str(one.get("name")) for _, one in mappings_at(each, "ports") if one.get("name")}
         for kind in ("httpGet", "tcpSocket"):
             name = value_at(each, f"readinessProbe.{kind}.port")
@@ -282,11 +258,9 @@ def port_names(objects: Objects, manifest: Manifest, service: Service) -> Iterat
     for at, port in enumerate(service.spec.ports or ()):
         if (port.name or "") in has:
             continue
-        shown = ", ".join(_quoted(each) for each in sorted(has))
         yield manifest.remark(
             f"spec.ports[{at}].name",
-            f"the port is {_quoted(port.name or '')} here and {shown} in {listed[0][0]}; they must be the same, or "
-            "neither connections nor SRV records lead to it",
+            differing_ports(port, str(manifest), has, str(listed[0][0])),
             at="" if port.name else f"spec.ports[{at}]",
         )
 
@@ -314,17 +288,13 @@ def _names(found: EndpointSlice | Endpoints) -> Iterator[str]:
         yield from (each.name or "" for each in subset.ports or ())
 
 
-def _quoted(name: str) -> str:
-    return f'"{name}"' if name else "unnamed"
-
-
 def _is_there(port: ServicePort, pods: Sequence[PodSet]) -> bool:
     """Whether a target port is a number, or the name of a container's port."""
     return not isinstance(port.target_port, str) or any(_number(each, port) for each in pods)
 
 
 def _number(pods: PodSet, port: ServicePort) -> int | None:
-    for each in ports_of(pods):
+    for each in ports_of(pods.spec):
         if each.name == port.target_port and (each.protocol or "TCP") == (port.protocol or "TCP"):
             return each.container_port
     return None
@@ -470,22 +440,10 @@ def tolerated(objects: Objects, manifest: Manifest, service: Service) -> Iterato
 @check("HS143", needs="services|endpointslices|pods|pods that run", each="services")
 def none_ready(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Services with endpoints of which none is ready."""
-    listed = [
-        (part, each)
-        for part, found in objects.slices_of(manifest)
-        for each in found.endpoints or ()
-    ]
-    if not listed or any(is_ready(each) for _, each in listed):
-        return
-    part, first = listed[0]
-    why = _why(objects, manifest, first)
-    follows = "the name does not exist" if is_headless(service) else "connections are refused"
-    flag = "; publishNotReadyAddresses is false" if is_headless(service) else ""
-    yield part.remark(
-        "endpoints",
-        f"0 of {len(listed)} endpoints of {manifest} are ready{f' ({why})' if why else ''}, so {follows}{flag}: "
-        "see why the readiness probe fails",
-    )
+    cause = cause_behind(objects.view, service)
+    listed = [part for part, found in objects.slices_of(manifest) if found.endpoints]
+    if cause is not None and cause.code in ("HS142", "HS143") and listed:
+        yield listed[0].caused("endpoints", cause)
 
 
 @check("HS144", needs="services|endpointslices", each="headless")
@@ -501,49 +459,12 @@ def answered_unready(objects: Objects, manifest: Manifest, service: Service) -> 
             if is_ready(each) and each.conditions is not None and each.conditions.serving is False
         ]
         if unready:
-            why = _why(objects, manifest, unready[0])
+            ref, pods = unready[0].target_ref, objects.view.by_name(part.namespace)
+            why = why_unready(unready[0], pods)
+            why = f"pod {ref.name}: {why}" if why and ref is not None else why
             yield part.remark(
                 "endpoints",
                 f"{len(unready)} of {len(endpoints)} endpoints are answered though they do not serve"
                 f"{f' ({why})' if why else ''}, because of publishNotReadyAddresses of {manifest}; "
                 "clients have to try the next address, or use a Service without the flag",
             )
-
-
-def _why(objects: Objects, service: Manifest, endpoint: Endpoint) -> str:
-    name = endpoint.target_ref.name if endpoint.target_ref is not None else None
-    pods = [each for each in objects.pods.get(name or "", ()) if is_near(each, service)]
-    found = [each.object for each in pods if isinstance(each.object, PodManifest)]
-    why = why_not_ready(endpoint, found)
-    if pod_of(endpoint, found) is None:
-        return why
-    return "; ".join(filter(None, [f"pod {name}", why, containers_not_ready(pods[0].content)]))
-
-
-def containers_not_ready(content: Any) -> str:
-    """Why the first unready container of a Pod is not ready: what it waits for, or its readiness probe."""
-    for _, each in mappings_at(content, "status.containerStatuses"):
-        if each.get("ready") is not False:
-            continue
-        name, reason = each.get("name"), value_at(each, "state.waiting.reason")
-        if reason:
-            return f"container {name} waits: {reason}"
-        for _, one in mappings_at(content, "spec.containers"):
-            if one.get("name") == name and isinstance(one.get("readinessProbe"), dict):
-                return f"container {name}: {_probe(one['readinessProbe'])}"
-        return f"container {name} is not ready"
-    return ""
-
-
-def _probe(probe: dict[str, Any]) -> str:
-    for kind, fields in (
-        ("httpGet", ("path", "port")),
-        ("tcpSocket", ("port",)),
-        ("grpc", ("port",)),
-    ):
-        action = probe.get(kind)
-        if isinstance(action, dict):
-            return f"readinessProbe {kind} " + " ".join(
-                str(action[field]) for field in fields if field in action
-            )
-    return "readinessProbe exec"

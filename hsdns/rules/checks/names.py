@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from hsdns.causes.alias import DOMAIN
+from hsdns.causes.alias import DOMAIN, cause_of_missing
 from hsdns.causes.labels import is_misspelt
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.objects import Service
@@ -31,7 +31,7 @@ _COMMENT: Final = re.compile(r"^\s*(?:#|//|;|--).*$", re.MULTILINE)
 _NO_SERVICE: Final = "there is no Service"
 _MADE: Final = ("kubernetes", "default")  # the Service of the API server
 _ORDINAL: Final = re.compile(r"(.+)-(\d{1,9})")
-_UNREAD: Final = frozenset(("CustomResourceDefinition", "Service", "EndpointSlice", "Endpoints"))
+_UNREAD: Final = frozenset(("CustomResourceDefinition", "EndpointSlice", "Endpoints"))
 
 
 class _Used(NamedTuple):
@@ -47,11 +47,13 @@ class _Used(NamedTuple):
 @check("HS301", needs="files", each="manifests")
 def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Names in the fields of an object that nothing answers."""
-    if manifest.kind in _UNREAD or not objects.services:
-        return
+    if manifest.kind in _UNREAD or not objects.services or "uid" in manifest.metadata:
+        return  # an object of a cluster, whose names the doctor looks up
     told = set[str]()
     for field, text in texts_of(manifest.content, ""):
         if field.startswith(("metadata.labels", "metadata.name", "metadata.managedFields")):
+            continue
+        if manifest.kind == "Service" and field != "spec.externalName":
             continue
         for found in _HOST.finditer(_COMMENT.sub("", text) if "\n" in text else text):
             is_url = found["before"] in ("://", "@") or bool(found["port"])
@@ -60,11 +62,12 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
             if why and found["host"] not in told:
                 told.add(found["host"])
                 is_elsewhere = why.startswith(_NO_SERVICE) and not why.endswith("?")
-                yield manifest.remark(
-                    field,
-                    f"nothing in these files answers {found['host']}: {why}",
-                    level="warning" if is_elsewhere else "",
-                )
+                sentence = f"nothing in these files answers {found['host']}: {why}"
+                if isinstance(manifest.object, Service):
+                    keys = [each.key for _, each in objects.services]
+                    cause = cause_of_missing(manifest.object, keys)
+                    sentence = f"{cause.sentence}; {cause.todo}" if cause is not None else sentence
+                yield manifest.remark(field, sentence, level="warning" if is_elsewhere else "")
 
 
 def _used(objects: Objects, manifest: Manifest, host: str, is_url: bool) -> _Used | None:
@@ -72,17 +75,23 @@ def _used(objects: Objects, manifest: Manifest, host: str, is_url: bool) -> _Use
     own = manifest.namespace
     if labels[-1] == "svc" and 3 <= len(labels) <= 4:
         *pod, service, namespace = labels[:-1]
-        is_certain = namespace in objects.namespaces and not chart_of(manifest)
-        return _Used(host, "".join(pod), service, namespace, is_certain)
+        return _Used(host, "".join(pod), service, namespace, _is_own(objects, manifest, namespace))
     if (not is_url and len(labels) == 1) or len(labels) > 3:
         return None
     if len(labels) > 1 and labels[-1] in objects.namespaces:
         *pod, service, namespace = labels
-        return _Used(host, "".join(pod), service, namespace, is_url and not chart_of(manifest))
-    if len(labels) == 2:
+        return _Used(
+            host, "".join(pod), service, namespace, is_url and _is_own(objects, manifest, namespace)
+        )
+    if len(labels) == 2 and (is_url or _ORDINAL.fullmatch(labels[0])):
         pod_name, below = labels
         return _Used(host, pod_name, below, own, False)
     return _Used(host, "", labels[0], own, False) if len(labels) == 1 else None
+
+
+def _is_own(objects: Objects, manifest: Manifest, namespace: str) -> bool:
+    """Whether all Services of a namespace are in the files: each object says where it is, and none is of a chart."""
+    return namespace in objects.namespaces and objects.is_placed and not chart_of(manifest)
 
 
 def _why_not(objects: Objects, manifest: Manifest, used: _Used) -> str:
@@ -152,7 +161,11 @@ _REFERRING: Final = frozenset(
 @check("HS302", needs="files", each="manifests")
 def reference(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """References to Services or to ports that there are not."""
-    if manifest.kind not in _REFERRING:
+    if (
+        manifest.kind not in _REFERRING
+        or objects.is_patched(manifest)
+        or "uid" in manifest.metadata
+    ):
         return
     for field, found in _references(manifest.content, ""):
         name, namespace = (
@@ -168,11 +181,15 @@ def reference(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
                 sentence = f'there is no Service {name}; did you mean "{near.pop()}"?'
                 yield manifest.remark(f"{field}.name", sentence, edit=edit)
             continue
-        yield from _port(manifest, field, found, named)
+        yield from _port(objects, manifest, field, found, named)
 
 
 def _port(
-    manifest: Manifest, field: str, found: dict[str, Any], named: list[tuple[Manifest, Service]]
+    objects: Objects,
+    manifest: Manifest,
+    field: str,
+    found: dict[str, Any],
+    named: list[tuple[Manifest, Service]],
 ) -> Iterator[Remark]:
     port = found.get("port")
     step = next(
@@ -181,7 +198,13 @@ def _port(
     wanted = port[step] if isinstance(port, dict) and step else port
     ports = [each for _, service in named for each in service.spec.ports or ()]
     is_external = any(service.spec.type == "ExternalName" for _, service in named)
-    if wanted in (None, 0) or isinstance(wanted, dict) or is_external or not ports:
+    if (
+        objects.is_patched(*(each for each, _ in named))
+        or wanted in (None, 0)
+        or isinstance(wanted, dict)
+        or is_external
+        or not ports
+    ):
         return
     if any(wanted in (each.name, each.port, str(each.port)) for each in ports):
         return

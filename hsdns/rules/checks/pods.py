@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from hsdns.causes.alias import DOMAIN
+from hsdns.causes.behind import nameless
 from hsdns.cluster.controllers.defaults import Refused, check_label
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import labels_text
@@ -157,7 +158,7 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
     named = objects.named(name, manifest)
     # A Service that also selects other pods has another purpose, for example that all components find each other.
     headless = [
-        str(each)
+        each.name
         for each, service in objects.services_of(pods)
         if is_headless(service)
         and all(
@@ -166,19 +167,16 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
     ]
     others = [] if headless else list(objects.services_of(pods))
     has_ip = not any(is_headless(service) for _, service in others)
+    path = "/".join(filter(None, (manifest.namespace, name)))
+    is_pod = manifest.kind == "Pod"
+    whose = f"pod {manifest.name}" if is_pod else f"the pods of {manifest.kind} {manifest.name}"
     if not named:
         if headless:
-            yield manifest.remark(
-                field,
-                f"there is no Service {name} here, so the pods have no names of their own; "
-                f"{headless[0]} chooses them: write its name, or add the Service",
-            )
+            sentence = nameless(path, whose, headless)
+            yield manifest.remark(field, f"{sentence}; write its name, or add the Service")
         elif objects.is_whole:
-            yield manifest.remark(
-                field,
-                f"there is no Service {name}, so the pods have no names of their own; "
-                "add a headless Service of that name",
-            )
+            sentence = nameless(path, whose, ())
+            yield manifest.remark(field, f"{sentence}; add a headless Service of that name")
         elif (
             others
             and has_ip
@@ -186,8 +184,8 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
         ):
             yield manifest.remark(
                 field,
-                f"there is no Service {name} here, so the pods have no names of their own; {others[0][0]} selects "
-                "them, but has a cluster IP; add a headless Service, and write its name",
+                f"{nameless(path, whose, [others[0][0].name])}, but has a cluster IP; add a headless Service, and "
+                "write its name",
             )
         return
     for each, service in named:

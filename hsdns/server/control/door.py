@@ -43,6 +43,7 @@ class Door:
     painting: asyncio.Lock = field(default_factory=asyncio.Lock)
     # The pictures that have readers, by their selection (queries.py).
     pictures: dict[Any, Any] = field(default_factory=dict)
+    past: Any = None  # what is remembered for readers that come later (queries.py)
 
     def __post_init__(self) -> None:
         """Begin the time of the server."""

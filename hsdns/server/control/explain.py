@@ -107,6 +107,7 @@ class FailingName:
     last: float = 0.0
 
 
+RESOLVES: Final = "asked from the server's own host, it has an answer now"
 MOST_CAUSES: Final = 100  # sentences that are remembered
 REFRESH: Final = 5.0  # seconds
 
@@ -133,14 +134,16 @@ class Causes:
         """Why each of some names fails."""
         instance, now = self._door.serving(), self._door.clock()
         state = id(instance), *(each.store.changes for each in kubernetes_blocks(instance))
-        new = [each for each in names if self._is_due(_key(each), state, now)]
+        new = [each for each in names if self._is_due(key_of(each), state, now)]
         # Side by side: each may wait for the API server.
         found = await asyncio.gather(*(self._find(instance, each) for each in new))
         if len(self._known) + len(new) > MOST_CAUSES:
-            self._known = {key: self._known[key] for key in map(_key, names) if key in self._known}
+            self._known = {
+                key: self._known[key] for key in map(key_of, names) if key in self._known
+            }
         for each, sentence in zip(new, found, strict=True):
-            self._known[_key(each)] = _Known(sentence, state, now)
-        return [self._known[_key(each)].sentence for each in names]
+            self._known[key_of(each)] = _Known(sentence, state, now)
+        return [self._known[key_of(each)].sentence for each in names]
 
     def _is_due(self, key: Question, state: tuple[int, ...], now: float) -> bool:
         known = self._known.get(key)
@@ -161,13 +164,14 @@ class Causes:
         return _sentence(found, forwarded)
 
 
-def _key(failing: FailingName) -> Question:
+def key_of(failing: FailingName) -> Question:
+    """What makes it another failure."""
     return failing.name.lower, failing.type, failing.rcode
 
 
 def _sentence(found: Explanation, forwarded: str) -> str:
     if found.outcome == "resolves":
-        return "asked from the server's own host, it has an answer now"
+        return RESOLVES
     if forwarded and any(each.plugin == "forward" for each in found.plugins):
         return forwarded
     cause = found.cause.removeprefix(f"{found.rcode}: ")

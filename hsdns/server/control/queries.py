@@ -22,17 +22,19 @@ Rule: if every server block has `prometheus`, the rates come from its counters, 
       estimated from a fair sample.
 
 The last changes in DNS, with the time from the write of an object to its answers:
-Rule: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
-      (cluster/read_object.py).  Other changes only have the time at which the reader noticed them.
+Rule 1: they come from the ring of the store (cluster/history.py), so the first picture has those before it.
+Rule 2: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
+        (cluster/read_object.py).
 
 Finds the clients that send queries in vain because of their search list (ndots):
 Rule: a query is wasted if it got NXDOMAIN, its name ends in a search domain of the cluster (NAMESPACE.svc.ZONE,
       svc.ZONE or ZONE), and the rest of the name was resolved in the same period, by itself or with svc.ZONE or ZONE.
       So a name that fails in every form is not wasted: it fails.
 
-The names that fail at present:
-Rule: a name fails if its reply has an rcode other than NOERROR, or if there is no reply.  Queries that a search list
-      causes in vain are left out.
+The names that fail, at present or in the last 15 minutes:
+Rule 1: a name fails if its reply has an rcode other than NOERROR, if there is no reply, or if it is that of a cluster
+        IP without endpoints.  Queries that a search list causes in vain are left out.
+Rule 2: of the past only names and rates are remembered, whether or not anyone looks; queries are not.
 
 The questions with the longest times to their answers:
 Rule: each question is listed once, with its longest time.  The time of a hit of the answer table is that of its batch.
@@ -43,21 +45,23 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+from hsdns.cluster.answer_set import noted_lines
+from hsdns.cluster.history import DELETED, History, Noted
 from hsdns.cluster.read_object import read_time
-from hsdns.cluster.services import DELETED
-from hsdns.cluster.value import Key
+from hsdns.cluster.value import CLUSTER_IP
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.metrics import TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.prometheus import Prometheus
-from hsdns.server.control.cluster import ChangeFollower, to_words
+from hsdns.server.control.cluster import to_words
 from hsdns.server.control.door import Door, in_pieces, kubernetes_blocks, time_text, to_line
-from hsdns.server.control.explain import Causes, FailingName, routes
+from hsdns.server.control.explain import RESOLVES, Causes, FailingName, Question, key_of, routes
 from hsdns.server.query_tap import POLL, SeenQuery
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
@@ -332,57 +336,56 @@ MOST_CHANGES: Final = 10
 
 
 class ServedChanges:
-    """The changes since the first reader of a selection connected, the newest last."""
+    """The last changes that the server has applied, also before the reader connected; the newest last."""
 
     def __init__(self, door: Door, wanted: QueryFilter) -> None:
         self._door, self._wanted = door, wanted
-        self._follower = ChangeFollower(door)
-        self._follower.follow()
         self._last: deque[dict[str, Any]] = deque(maxlen=MOST_CHANGES)
-        self._looked = door.wall()
+        self._seen: dict[History, Noted | None] = {}  # the newest change of each ring
 
     async def take(self, turn: Turn) -> list[dict[str, Any]]:
         """The last changes."""
-        self._follower.follow()
-        since, self._looked = self._looked, self._door.wall()
-        async for piece in self._follower.look(turn):
-            written = _written(self._follower.blocks, since)
-            self._last.extend(
-                found
-                for zone, text in piece
-                if (found := self._row(zone, text, written)) is not None
-            )
+        seen, self._seen = self._seen, {}
+        found: list[dict[str, Any]] = []
+        for block in kubernetes_blocks(self._door.serving()):
+            ring = block.store.services.history
+            if ring not in self._seen:
+                fresh = ring.after(seen.get(ring))
+                self._seen[ring] = fresh[0] if fresh else seen.get(ring)
+                found += await self._rows(block, fresh, turn)
+        found.sort(key=lambda row: row["time"])  # the changes of one time stay in order
+        self._last.extend(found)
         return list(self._last)
 
-    def _row(
-        self, zone: Name, text: str, written: dict[Key, tuple[float, float]]
-    ) -> dict[str, Any] | None:
-        change, name, record = to_words(text)
-        qname = Name.from_text(name)
-        if not self._wanted.has(qname):
+    async def _rows(
+        self, block: Kubernetes, fresh: Sequence[Noted], turn: Turn
+    ) -> list[dict[str, Any]]:
+        """The rows of the newest changes, which are the first."""
+        answer_set = block.answer_set()
+        exposed, found = answer_set.exposed_namespaces(), list[list[dict[str, Any]]]()
+        for noted in fresh:
+            if sum(map(len, found)) >= MOST_CHANGES:
+                break
+            if noted.service[0] in exposed:
+                for zone in answer_set.forward_zones:
+                    lines = noted_lines(answer_set, zone, noted)
+                    found.append([row for line in lines if (row := self._row(line, noted))])
+            await turn.end_if_long()
+        return [row for rows in reversed(found) for row in rows]
+
+    def _row(self, line: str, noted: Noted) -> dict[str, Any] | None:
+        change, name, record = to_words(line)
+        if not self._wanted.has(Name.from_text(name)):
             return None
-        labels = qname.below(zone)
-        times = written.get((labels[-2], labels[-3])) if len(labels) > 2 else None
-        served = self._door.wall() if times is None else times[1]
+        written = read_time(noted.written) if noted.event != DELETED else None
         return {
-            "time": time_text(served),
+            "time": time_text(noted.served),
             "change": change,
             "name": name,
             "record": record,
-            "written": None if times is None else time_text(times[0]),
-            "served_ms": None if times is None else round((times[1] - times[0]) * 1000, 1),
+            "written": None if written is None else time_text(written),
+            "served_ms": None if written is None else round((noted.served - written) * 1000, 1),
         }
-
-
-def _written(blocks: list[Kubernetes], since: float) -> dict[Key, tuple[float, float]]:
-    """When the last EndpointSlice of a Service was written and served, in seconds since the epoch."""
-    found: dict[Key, tuple[float, float]] = {}
-    for each in blocks:
-        for noted in each.store.services.history.since(since):
-            at = read_time(noted.written) if noted.event != DELETED else None
-            if at is not None:
-                found.setdefault(noted.service, (at, noted.served))
-    return found
 
 
 MOST_WASTED: Final = 10
@@ -455,12 +458,18 @@ def _stems(name: Name, zones: tuple[Name, ...]) -> Iterator[Domain]:
 MOST_FAILING: Final = 10
 
 
-async def failing(found: Sequence[SeenQuery], vain: set[int], turn: Turn) -> list[FailingName]:
+async def failing(
+    found: Sequence[SeenQuery],
+    vain: set[int],
+    turn: Turn,
+    leads_nowhere: Callable[[Name], bool] = lambda name: False,
+    most: int = MOST_FAILING,
+) -> list[FailingName]:
     """The names that fail most often."""
-    names: dict[tuple[bytes, str, str], FailingName] = {}
+    names: dict[Question, FailingName] = {}
     async for each in steps(found, turn):
         rcode = each.rcode or NO_REPLY
-        if rcode == "NOERROR" or id(each) in vain:
+        if id(each) in vain or (rcode == "NOERROR" and not leads_nowhere(each.name)):
             continue
         key = each.name.lower, each.type, rcode
         entry = names.get(key)
@@ -468,7 +477,95 @@ async def failing(found: Sequence[SeenQuery], vain: set[int], turn: Turn) -> lis
             entry = names[key] = FailingName(each.name.lowered(), each.type, rcode)
         entry.queries += each.weight
         entry.last = max(entry.last, each.time)
-    return sorted(names.values(), key=lambda each: (-each.queries, each.name.lower))[:MOST_FAILING]
+    return sorted(names.values(), key=lambda each: (-each.queries, each.name.lower))[:most]
+
+
+def nowhere(door: Door) -> Callable[[Name], bool]:
+    """Whether a name is that of a cluster IP without any endpoint; False if the source has no endpoints at all."""
+    sets = [
+        each.answer_set()
+        for each in kubernetes_blocks(door.serving())
+        if any(True for _ in each.store.services.endpoint_ips.addresses())
+    ]
+
+    @cache
+    def leads_nowhere(name: Name) -> bool:
+        for answer_set in sets:
+            zone = name.longest_of(answer_set.forward_zones)
+            labels = () if zone is None else name.below(zone)
+            if zone is not None and len(labels) == 3 and labels[2] == SVC:
+                value = answer_set.lookup.values(zone).get((labels[1], labels[0]))
+                return (
+                    value is not None
+                    and value.kind == CLUSTER_IP
+                    and not any(part.addresses for part in value.slices)
+                )
+        return False
+
+    return leads_nowhere
+
+
+EVERY: Final = 15.0  # seconds between two rates that are remembered
+REMEMBERED: Final = 900.0  # seconds
+MOST_REMEMBERED: Final = 256  # names that failed
+_SETTLED: Final = 5.0  # seconds in which the rest of a search list is tried
+
+
+class Past:
+    """What is remembered of the last 15 minutes, for readers that come later: rates, and names that failed."""
+
+    def __init__(self) -> None:
+        self.rates: deque[dict[str, Any]] = deque(maxlen=round(REMEMBERED / EVERY))
+        self._failed: dict[Question, FailingName] = {}
+        self._position = 0  # in the history of queries
+
+    async def note(self, door: Door, turn: Turn) -> None:
+        """Add the names that have failed since the last call."""
+        queries, now = door.queries, door.wall()
+        new = list(queries.since(self._position))
+        settled = [each for each in new if each.time < now - _SETTLED]
+        self._position = queries.collected - (len(new) - len(settled))
+        if settled:
+            every = list(queries.since(0))
+            vain = await wasted(every, cluster_zones(door), turn)
+            for each in await failing(settled, vain, turn, nowhere(door), MOST_REMEMBERED):
+                known = self._failed.pop(key_of(each), each)
+                known.last = each.last
+                self._failed[key_of(each)] = known  # the last to fail is the last here
+        for key, each in list(self._failed.items()):
+            if len(self._failed) > MOST_REMEMBERED or each.last < now - REMEMBERED:
+                del self._failed[key]
+
+    def failed(self, wanted: QueryFilter, shown: Sequence[FailingName]) -> list[FailingName]:
+        """The selected names that have failed, but those that are shown already; the last one first."""
+        known = {key_of(each) for each in shown}
+        return [
+            FailingName(each.name, each.type, each.rcode, 0.0, each.last)
+            for key, each in reversed(self._failed.items())
+            if key not in known and wanted.has(each.name)
+        ]
+
+
+def past_of(door: Door) -> Past:
+    """What is remembered."""
+    if door.past is None:
+        door.past = Past()
+    found: Past = door.past
+    return found
+
+
+async def remember(door: Door) -> None:
+    """Remember rates and names, until the server ends."""
+    past, rates = past_of(door), Rates(door)
+    while True:
+        await asyncio.sleep(EVERY)
+        if door.instance() is None:
+            continue
+        found = rates.take()
+        failed = sum(rate for rcode, rate in found["by_rcode"].items() if rcode != "NOERROR")
+        row = {"time": time_text(door.wall()), "queries_per_second": found["queries_per_second"]}
+        past.rates.append({**row, "failing_per_second": round(failed, 2)})
+        await past.note(door, Turn(door.clock, LONGEST))
 
 
 MOST_SLOW: Final = 10
@@ -577,6 +674,7 @@ class _Painter:
             "time": time_text(now),
             "uptime_seconds": round(door.clock() - door.began, 3),
             "rates": rates,
+            "past": list(past_of(door).rates),
             "failing": await self._failing(shown, vain, _span(recent, now)),
             "changes": await self._changes.take(turn),
             "slowest": await slowest(shown, turn),
@@ -587,7 +685,10 @@ class _Painter:
     async def _failing(
         self, shown: list[SeenQuery], vain: set[int], span: float
     ) -> list[dict[str, Any]]:
-        names = await failing(shown, vain, self._turn)
+        past = past_of(self._door)
+        await past.note(self._door, self._turn)
+        names = await failing(shown, vain, self._turn, nowhere(self._door))
+        names = [*names, *past.failed(self._wanted, names)][:MOST_FAILING]
         return [
             {
                 "name": each.name.to_text(),
@@ -598,6 +699,7 @@ class _Painter:
                 "cause": cause,
             }
             for each, cause in zip(names, await self._causes.of(names), strict=True)
+            if each.rcode != "NOERROR" or cause != RESOLVES
         ]
 
 

@@ -40,7 +40,7 @@ from typing import Any, Final
 import msgspec
 
 from hsdns import __version__
-from hsdns.cluster.answer_set import RRset, texts, to_object
+from hsdns.cluster.answer_set import listed
 from hsdns.corefile.tree import did_you_mean
 from hsdns.http_page import (
     TEXT,
@@ -62,7 +62,6 @@ from hsdns.server.control.queries import FILTERS, QUERY_PARAMETERS, TOP_PARAMETE
 from hsdns.server.instance import Instance
 from hsdns.server.runtime import Turn
 from hsdns.sources.replay import MAX_SPEED, Course, Replay
-from hsdns.wire.name import Name
 
 HTML: Final = "text/html; charset=utf-8"
 FILE: Final = Path(__file__).with_name("page.html")
@@ -162,9 +161,6 @@ def _source(plugin: Kubernetes) -> dict[str, Any]:
     }
 
 
-RECORDS: Final = 100  # RRsets that are formatted at a time
-
-
 async def names(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     """List the names."""
     instance = door.serving()
@@ -180,30 +176,13 @@ async def names(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
 
 def _names(blocks: list[Kubernetes]) -> Iterator[bytes]:
     """The lines, and nothing where they may be interrupted."""
-    open_ended: dict[str, None] = {}
     for block in blocks:
         zones = " ".join(zone.to_text() for zone in block.zones)
-        if not block.store.serves:
-            yield to_line({"problem": f"kubernetes {zones}: the cluster has not been read yet"})
-            continue
-        if remark := block.remark():
+        remark = block.remark() if block.store.serves else "the cluster has not been read yet"
+        if remark:
             yield to_line({"problem": f"kubernetes {zones}: {remark}"})
-        answer_set = block.answer_set()
-        open_ended |= dict.fromkeys(answer_set.open_ended())
-        for zone in block.zones:
-            for rrset in answer_set.pieces_of_zone(zone):
-                yield from _line(zone, rrset) if rrset else (b"",)
-    for sentence in open_ended:
-        yield to_line({"open_ended": sentence})
-
-
-def _line(zone: Name, rrset: RRset) -> Iterator[bytes]:
-    records = []
-    for number, text in enumerate(texts(rrset), 1):
-        records.append(text)
-        if number % RECORDS == 0:
-            yield b""
-    yield to_line(to_object(zone, rrset, records))
+    for line in listed(block.answer_set() for block in blocks if block.store.serves):
+        yield b"" if line is None else to_line(line)
 
 
 EVENTS: Final = "text/event-stream"

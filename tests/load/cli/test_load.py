@@ -372,7 +372,7 @@ class Slow:
         found.add([*outcomes, *[(0, 0, 0, 0, 0, LOST)] * (200 - count)])
         why = FELL_BEHIND if stage.first > self.behind else ""
         why = INTERRUPTED if len(self.asked) > self.interrupts else why
-        found.ended, found.lasted = why, stage.seconds
+        found.server.ended, found.server.seconds = why, stage.seconds
         return [found], PLAN
 
 
@@ -391,7 +391,7 @@ def test_the_knee_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(knee.steps) == len(server.asked)
     # The run that is reported is the longest one at that rate.
     longest = max(each.seconds for each in knee.steps if each.rate == knee.holds)
-    assert (found.servers[0].lasted, longest) == (4, 4)
+    assert (found.servers[0].server.seconds, longest) == (4, 4)
     # The first step finds the server there; the others may have to wait until it has recovered.
     assert [each.wait for each in server.asked][:2] == [0.0, 10.0]
     lines = capsys.readouterr().err.splitlines()
@@ -414,7 +414,7 @@ def test_the_knee_is_found(capsys: pytest.CaptureFixture[str]) -> None:
 def test_interrupted(after: int, sentence: str, seconds: float) -> None:
     found = find_knee(settings("-queries q -find-knee -rate 400"), Slow(1e9, interrupts=after))
     assert (found.knee.sentence, len(found.knee.steps)) == (sentence, after)
-    assert found.servers[0].lasted == seconds
+    assert found.servers[0].server.seconds == seconds
 
 
 def test_a_server_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:

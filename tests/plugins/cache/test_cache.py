@@ -272,6 +272,10 @@ def test_a_look_shows_what_would_be_answered_and_changes_nothing() -> None:
     assert started.runtime.spawned == {}
 
 
-def test_a_look_at_a_name_of_another_zone() -> None:
-    shown, told = Started("cache example.com", reply([a()])).look()
+@pytest.mark.parametrize("text", ["cache example.com", "cache 60"])
+def test_a_look_at_what_it_does_not_store(text: str) -> None:
+    """Names of another zone, and replies of the cluster, of which it knows only that they were there."""
+    started = Started(text, reply([a()], fresh=True))
+    started.ask()
+    shown, told = started.look()
     assert (section(shown.answer), told) == ([a()], "")

@@ -32,15 +32,12 @@ from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.kubernetes.watch import ClusterState, ClusterWatch
 from hsdns.plugins.whoami import Whoami
-from hsdns.server.lifecycle import Server, ServerOptions
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.synthetic import Shape, Synthetic
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply
 from loadtest.apiserver.fake_api import FakeApi
-from loadtest.ports import free_port
-from tests.support.clients.messages import query, summary
-from tests.support.clients.sockets import UdpClient
+from tests.server import loopback
 from tests.support.coroutines.eager import finish
 from tests.support.coroutines.event_loops import DEADLINE, run, until
 from tests.support.plugins.requests import make_request
@@ -251,35 +248,23 @@ async def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:
     await runtime.stop_tasks()
 
 
-class ReloadableServer:
+class ReloadableServer(loopback.ReloadableServer):
     """A server of a cluster behind an API server, with a Corefile that can be rewritten."""
 
     def __init__(self, folder: Path, api: FakeApi, *, watches_apart: bool = False) -> None:
         self.api = api
-        self.path = folder / "Corefile"
-        self.port = free_port()
-        self.server = Server(
-            lambda: parse(str(self.path), environ={}, known_directives=ORDER),
-            lambda corefile: assemble(corefile, default_port=self.port, warn=lambda sentence: None),
-            ServerOptions(watches_apart=watches_apart),
-        )
+        super().__init__(folder, ROUNDS, watches_apart=watches_apart)
 
     def write(self, around: str, options: str = "") -> None:
         """Replace the Corefile."""
         kubernetes = f"kubernetes cluster.local {{\nendpoint {self.api.url}\n{options}\n}}\n"
-        self.path.write_text(f". {{\n{around}\n{kubernetes}}}\n")
+        super().write(f". {{\n{around}\n{kubernetes}}}\n")
 
     @property
     def store(self) -> Store:
         """The cluster's state."""
         plugins = self.server.configuration.plugins
         return next(each.store for each in plugins if isinstance(each, Kubernetes))
-
-    async def ask(self, name: str) -> str:
-        """The status and the answer of a name's A question."""
-        with UdpClient() as client:
-            wire, _ = await client.ask(query(name).to_wire(), ("127.0.0.1", self.port))
-        return summary(wire)
 
 
 @asynccontextmanager
@@ -289,7 +274,6 @@ async def serving(folder: Path) -> AsyncIterator[ReloadableServer]:
         api.apply({"kind": "Namespace", "metadata": {"name": "shop"}})
         api.apply(service("web", "10.0.0.1"))
         reloadable = ReloadableServer(folder, api)
-        reloadable.write(ROUNDS)
         await reloadable.server.start()
         try:
             yield reloadable

@@ -78,28 +78,6 @@ async def test_the_lookup_of_a_pod() -> None:
         )
 
 
-async def test_it_is_none_of_the_queries_that_are_counted_and_cached() -> None:
-    front = "prometheus 127.0.0.1:0\nlog\ncache\n"
-
-    async with served(BLOCK.replace("    kubernetes", f"{front}    kubernetes")) as server:
-        metrics = server.reloadable.server.metrics
-
-        def counted() -> dict[str, Any]:
-            found = {}
-            for each in (
-                "coredns_dns_requests_total",
-                "coredns_cache_misses_total",
-                "coredns_cache_requests_total",
-            ):
-                metric = metrics._metrics.get(each)
-                found[each] = dict(metric.values) if metric is not None else {}
-            return found
-
-        before = counted()
-        assert (await ask(server, WEB))["outcome"] == "resolves"
-        assert counted() == before
-
-
 async def test_others_run_between_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explain, "LONGEST", -1.0)
     monkeypatch.setattr(explain, "REST", 0.0)

@@ -114,10 +114,11 @@ class TestBrowser:
         async def case(stand: Stand, tab: Tab) -> None:
             for _ in range(3):
                 stand.show(a_picture())
-            await tab.until("document.querySelectorAll('#figures svg').length === 6")
+            await tab.until("document.querySelectorAll('#figures svg').length === 8")
             assert await tab.value("document.querySelector('#figures').innerText.split('\\n')") == [
                 "queries a second", "1,250", "from the answer table", "98 %", "A", "900", "AAAA", "350",
-                "NOERROR", "1,000", "NXDOMAIN", "250",
+                "NOERROR", "1,000", "NXDOMAIN", "250", "queries, last 15 min", "≤ 1,100/s",
+                "failing, last 15 min", "≤ 250/s",
             ]  # fmt: skip
             rows = {
                 name: await tab.value(
@@ -126,7 +127,7 @@ class TestBrowser:
                 for name in ("failing", "changes", "slowest", "search_waste", "upstreams")
             }
             assert rows == {
-                "failing": [DB, "A", "NXDOMAIN", "14", CAUSE],
+                "failing": [DB, "A", "NXDOMAIN", "14", "21:00:01", CAUSE],
                 "changes": [DB, "added", "10.244.0.7", "21:00:09", "8.4 ms"],
                 "slowest": [DB, "AAAA", "182 ms", "dns://:53"],
                 "search_waste": ["10.244.0.9", "410", "328", DB],

@@ -14,7 +14,7 @@ import pytest
 
 from hsdns.cluster.objects import CHANGE_TIME, EndpointSlice, Object
 from hsdns.explanation.explain import Explainer
-from hsdns.fastpath.hit_records import SAMPLE
+from hsdns.fastpath.hit_records import LAST_QUERIES, SAMPLE
 from hsdns.metrics import TIME_BUCKETS
 from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
@@ -27,6 +27,7 @@ from hsdns.server.control.queries import (
     MOST_FAILING,
     MOST_SLOW,
     MOST_WASTED,
+    Past,
     QueryFilter,
     Rates,
     ServedChanges,
@@ -40,7 +41,7 @@ from hsdns.server.query_tap import SeenQuery
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 from tests.server.control.served import BLOCK, KUBERNETES, MORE, MemoryDoor, Served, served
-from tests.support.cluster.objects import endpoint_slice, namespace, service, upserts
+from tests.support.cluster.objects import deletes, endpoint_slice, namespace, service, upserts
 from tests.support.coroutines.eager import finish
 
 ZONES = (Name.from_text("cluster.local."),)
@@ -419,6 +420,23 @@ class Following:
         return [(each["change"], f"{each['record']} {each['name']}", each["written"], each["served_ms"]) for each in rows]  # fmt: skip
 
 
+def test_what_failed_before_anyone_looked() -> None:
+    """A name is remembered for 15 minutes, without the queries of a search list; a cluster IP without endpoints fails."""
+    objects = [*OBJECTS, endpoint_slice("shop/db-1", "db", "10.0.0.1")]
+    looked = MemoryDoor(objects=objects)
+    looked.queries.keeps, looked.queries.tap.mode = True, LAST_QUERIES
+    past = Past()
+    for name, rcode in (("web", 0), ("db", 0), ("gone", 3), ("www.example.org", 3)):
+        looked.asked(f"{name}.{SHOP}", rcode)
+    looked.asked("www.example.org.")
+    for seconds, found in ((1, []), (6, ["gone", "web"]), (600, ["gone", "web"]), (901, [])):
+        looked.now = 1000.0 + seconds
+        looked.queries.collect()
+        finish(past.note(looked.door, TURN))
+        failed = sorted(each.name.to_text() for each in past.failed(QueryFilter(), []))
+        assert failed == [f"{name}.{SHOP}" for name in found], seconds
+
+
 DB = "db.shop.svc.cluster.local."
 
 
@@ -430,6 +448,24 @@ def test_what_is_written_is_served() -> None:
     time = "2023-11-14T22:29:59.500+00:00"
     assert address == ("added", f"10.0.0.1 {DB}", time, 500.0)
     assert port[2:] == (time, 500.0)
+
+
+def test_what_changed_before_the_reader_came() -> None:
+    following = Following()
+    for objects in (
+        [endpoint_slice("shop/web-1", "web", "10.0.0.9")],
+        [service("shop/web", "10.96.0.2", version="2")],
+    ):
+        following.block.store.apply(upserts(*objects))
+    following.block.store.apply(deletes(endpoint_slice("shop/web-1", "web")))
+    web = "web.shop.svc.cluster.local."
+    assert [row[:2] for row in following.take()] == [
+        ("added", f"endpoint 10.0.0.9 {web}"),
+        ("removed", f"10.96.0.1 {web}"),
+        ("added", f"10.96.0.2 {web}"),
+        ("removed", f"endpoint 10.0.0.9 {web}"),
+    ]  # fmt: skip
+    assert len(following.take()) == 4
 
 
 def test_filter_and_bound() -> None:

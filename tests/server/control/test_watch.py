@@ -11,10 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hsdns.cluster.objects import ObjectMeta, Service, Synced
+from hsdns.cluster.objects import Synced
 from hsdns.server.control import cluster as watch
-from hsdns.server.control.cluster import EventFollower
-from tests.recording.recorded import make_store
 from tests.server.control.served import BLOCK, Beside, Served, served
 from tests.server.control.test_routes import TWO
 from tests.support.cluster.objects import deletes, endpoint_slice, service, upserts
@@ -22,8 +20,6 @@ from tests.support.coroutines.event_loops import until
 
 pytestmark = pytest.mark.sockets
 DB = service("shop/db", "10.96.7.8")
-CHOSEN = Service(ObjectMeta("web", "shop", "9", labels={"app": "web"}))
-OTHER = Service(ObjectMeta("web", "shop", "10", labels={"app": "db"}))
 
 
 class Reader:
@@ -78,20 +74,6 @@ async def test_the_objects_and_then_each_event() -> None:
             ("DELETED", "db"), ("DELETED", "db-1"),
         ]  # fmt: skip
         assert found[1]["object"]["endpoints"] == [{"addresses": ["10.0.0.1"]}]  # fmt: skip
-
-
-async def test_what_the_block_does_not_select_is_deleted() -> None:
-    text = BLOCK.replace("source", "labels app=web\nsource")
-
-    async with served(text) as server, reading(server) as reader:
-        await reader.line()
-        assert await reader.state() == ["Namespace shop"]
-        server.apply(*upserts(OTHER))
-        server.apply(*upserts(CHOSEN))
-        server.apply(*upserts(OTHER))
-        found = [await reader.line() for _ in range(2)]
-        assert [each["type"] for each in found] == ["ADDED", "DELETED"]
-        assert "labels" not in found[0]["object"]["metadata"]
 
 
 async def test_a_reader_that_is_too_slow_gets_the_state_again(
@@ -167,22 +149,3 @@ async def test_a_zone_chooses_a_block() -> None:
 
 
 WEB, DB = service("shop/web", "10.96.7.7"), service("shop/db", "10.96.7.8")
-
-
-class Case:
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.store = make_store()
-        self.follower = EventFollower(self.store, lambda: self.now)
-
-
-def test_what_a_snapshot_had_and_the_cluster_has_not() -> None:
-    """No source tells that it is gone."""
-    case = Case()
-    case.store.restore([WEB, DB], 0.0)
-    case.follower.begin()
-    case.store.apply(upserts(DB))
-    case.store.apply([Synced()])
-    gone = deletes(Service(ObjectMeta("web", "shop")))
-    found = [case.follower.take() for _ in range(4)]
-    assert found == [(0.0, upserts(DB)), (0.0, gone), (0.0, [Synced()]), None]

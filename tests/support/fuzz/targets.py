@@ -151,7 +151,7 @@ def check_event(octets: bytes) -> None:
         objects += [each for each in found if isinstance(each, kind.type)]
     decode_status(data.decode(errors="replace"), 403)
     store = Store(
-        StoreSettings(pod_names=True, zonal=True, multicluster=True, pod_labels=True),
+        StoreSettings(endpoint_pod_names=True, zonal=True, multicluster=True, pod_labels=True),
         wall=lambda: 0.0,
         warn=lambda sentence: None,
     )
@@ -176,7 +176,7 @@ def check_protobuf(octets: bytes) -> None:
         found += list(read_protobuf_page(data, kind).events)
     status_text(data)
     stores = [
-        Store(StoreSettings(pod_names=True), wall=lambda: 0.0, warn=lambda sentence: None)
+        Store(StoreSettings(endpoint_pod_names=True), wall=lambda: 0.0, warn=lambda sentence: None)
         for _ in range(2)
     ]
     for event in found:

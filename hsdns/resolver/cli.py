@@ -25,7 +25,7 @@ from hsdns.ask.names import DOMAIN
 from hsdns.cli import source
 from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
 from hsdns.errors import OperatorError
-from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, say_meant
+from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, name_at, say_meant
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
@@ -180,13 +180,18 @@ class Resolve(AskerCommand):
         (address, port), *_ = place.servers
         text = asked.resolv_conf
         is_walk = not {*asked.types} <= {*TYPES}
-        if (asked.pod or is_walk) and place.running is not None:
+        running = place.running
+        if (asked.pod or is_walk) and running is not None:
             word, given = self.words[0], self.word.namespace
-            explained = explain_running(place.running, word, asked.types[0], given, asked)
+            if not self.is_typed:
+                word = name_at(running, word, self.word)
+                place = place._replace(name=word)
+            explained = explain_running(running, word, asked.types[0], given, asked)
             client = explained.asker
             assert client is not None, "it is about the lookup of a program"
             text = client.resolv_conf
             if is_walk or client.reached == []:  # the Pod does not ask that server, or cannot
+                say_meant(self.words[0], word)
                 return explained.name, text, client.lookups
         text = self._overridden(text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]

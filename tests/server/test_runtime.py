@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from hsdns.server.runtime import (
     ServerRuntime,
     Tasks,
     Turn,
+    take_apart,
 )
 from tests.support.coroutines.event_loops import until
 from tests.support.plugins.corefiles import assembled
@@ -105,6 +107,28 @@ async def test_long_work_lets_others_run_in_between() -> None:
         await turn.end_if_long()
     task.cancel()
     assert [round(each / MAX_TURN, 1) for each in ran] == [1.2, 2.4, 3.6]
+
+
+async def test_a_long_list_is_freed_in_several_turns() -> None:
+    """Each item takes as long as a turn may; the loop turns after each second one."""
+    now = 0.0
+    parts: list[Any] = [object() for _ in range(6)]
+    left: list[int] = []
+
+    def clock() -> float:
+        nonlocal now
+        now += MAX_TURN
+        return now
+
+    async def look() -> None:
+        while parts:
+            left.append(len(parts))
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(look())
+    await take_apart(parts, clock)
+    await looking
+    assert left == [4, 2]
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, periods: int) -> tuple[list[float], list[int]]:

@@ -53,6 +53,8 @@ def test_mode_and_end() -> None:
     made.remove()
     assert not PATH.exists()
     made.remove()
+    UnixSocket("new/c.sock").sock.close()
+    assert stat.S_IMODE(Path("new").stat().st_mode) == 0o700
 
 
 def test_what_a_server_that_is_gone_has_left_is_replaced() -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from hsdns.chain import Endpoint
+from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import NoCounters
 from hsdns.eager import Wait, start
 from hsdns.metrics import Registry
 from hsdns.server import runtime
+from hsdns.server import runtime as module
 from hsdns.server.runtime import (
     MAX_TURN,
     FileLooks,
@@ -24,8 +25,11 @@ from hsdns.server.runtime import (
     Turn,
     take_apart,
 )
+from hsdns.wire.message import Reply
 from tests.support.coroutines.event_loops import until
 from tests.support.plugins.corefiles import assembled
+from tests.support.plugins.requests import make_request
+from tests.support.servers.function_processor import processor
 
 
 def make_runtime(corefile: str = "") -> ServerRuntime:
@@ -52,6 +56,26 @@ async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.mark.parametrize(
+    ("bind", "servers", "addresses"),
+    [
+        pytest.param("", ["dns://:53"], ["192.0.2.7"], id="all"),
+        pytest.param("bind 127.0.0.1", ["dns://127.0.0.1:53"], ["127.0.0.1"], id="bound"),
+        pytest.param("bind lo", ["dns://127.0.0.1:53", "dns://[::1]:53"], ["127.0.0.1", "::1"], id="interface"),
+        pytest.param("bind 0.0.0.0", ["dns://0.0.0.0:53"], ["192.0.2.7"], id="bound-to-all-ipv4"),
+        pytest.param("bind ::", ["dns://[::]:53"], ["192.0.2.7"], id="bound-to-all"),
+        pytest.param("bind 127.0.0.1 ::", ["dns://127.0.0.1:53", "dns://[::]:53"], ["192.0.2.7"], id="bound-and-all"),
+        pytest.param("bind lo", ["dns://[::1]:53"], ["::1"], id="one-of-two"),
+    ],
+)  # fmt: skip
+def test_local_addresses(
+    bind: str, servers: list[str], addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "own_addresses", lambda: ["192.0.2.7"])
+    runtime = make_runtime(f". {{\n{bind}\nwhoami\n}}")
+    assert runtime.local_addresses(servers) == addresses
+
+
+@pytest.mark.parametrize(
     ("bound", "asked"),
     [
         (Endpoint("::", 5300), Endpoint("::1", 5300)),
@@ -64,6 +88,25 @@ def test_local_address_can_be_asked_from_here(bound: Endpoint, asked: Endpoint) 
     runtime = make_runtime()
     runtime.bound["dns://:53"] = bound
     assert runtime.local_address("dns://:53") == asked
+
+
+async def test_resolve_asks_the_listener_of_the_request() -> None:
+    def answering(rcode: int) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Reply:
+            return Reply(rcode=rcode)
+
+        return answer
+
+    runtime = make_runtime()
+    runtime.processors = {
+        "dns://:53": processor(answering(0)),
+        "dns://:54": processor(answering(3)),
+    }
+
+    assert [
+        (await runtime.resolve(make_request("example.org", server=server))).rcode
+        for server in ("dns://:53", "dns://:54")
+    ] == [0, 3]
 
 
 # --- tasks that outlive a configuration ---

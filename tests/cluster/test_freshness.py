@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
+from itertools import count
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -243,6 +244,38 @@ interrupted_settings = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,
 )
+
+
+@pytest.mark.parametrize("what", ["plain", "zonal", "multicluster", "outside"])
+@interrupted_settings
+@given(strategies.seeds, strategies.options(), strategies.histories())
+def test_a_reader_in_the_middle_of_an_event_finds_the_state_before_or_after(
+    what: str, seed: int, options: Options, history: list[Event]
+) -> None:
+    cluster, turn = Interrupted(what, seed, options, history), count()
+    count_of_questions = len(cluster.questions)
+
+    def observe(event: Event) -> list[tuple[int, tuple[object, ...], Dependencies]]:
+        found = []
+
+        def look() -> None:
+            number = next(turn) % count_of_questions
+            found.append((number, *cluster.ask(number)))
+
+        at_lines(lambda: cluster.store.apply([event]), look)
+        return found
+
+    for event in history:
+        before = cluster.all()
+        found = observe(event)
+        after = cluster.all()
+        for number, reply, dependencies in found:
+            # Name servers are found by several addresses, one after the other; and the addresses of a slice that moves
+            # to another Service lead to both for a moment.
+            may_mix = cluster.questions[number][1] in (RRType.NS, RRType.PTR) and reply[0] == 0
+            assert may_mix or reply in (before[number], after[number]), cluster.questions[number]
+            if reply[0] in STORED and dependencies.is_cacheable and dependencies.hold:
+                assert reply == after[number], f"{cluster.questions[number]} would stay"
 
 
 @pytest.mark.parametrize("what", ["plain", "zonal", "multicluster", "outside"])

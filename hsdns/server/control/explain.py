@@ -115,10 +115,17 @@ Question = tuple[bytes, str, str]
 _log = logging.getLogger("hsdns.server")
 
 
-class _Known(NamedTuple):
-    """A sentence, the state that it describes, and when it was computed (monotonic seconds)."""
+class Failure(NamedTuple):
+    """Why a name fails, and what to do, "" if that is not known."""
 
-    sentence: str
+    cause: str
+    todo: str = ""
+
+
+class _Known(NamedTuple):
+    """A failure, the state that it describes, and when it was computed (monotonic seconds)."""
+
+    failure: Failure
     state: tuple[int, ...]
     at: float
 
@@ -130,7 +137,7 @@ class Causes:
         self._door = door
         self._known: dict[Question, _Known] = {}
 
-    async def of(self, names: Sequence[FailingName]) -> list[str]:
+    async def of(self, names: Sequence[FailingName]) -> list[Failure]:
         """Why each of some names fails."""
         instance, now = self._door.serving(), self._door.clock()
         state = id(instance), *(each.store.changes for each in kubernetes_blocks(instance))
@@ -141,15 +148,15 @@ class Causes:
             self._known = {
                 key: self._known[key] for key in map(key_of, names) if key in self._known
             }
-        for each, sentence in zip(new, found, strict=True):
-            self._known[key_of(each)] = _Known(sentence, state, now)
-        return [self._known[key_of(each)].sentence for each in names]
+        for each, failure in zip(new, found, strict=True):
+            self._known[key_of(each)] = _Known(failure, state, now)
+        return [self._known[key_of(each)].failure for each in names]
 
     def _is_due(self, key: Question, state: tuple[int, ...], now: float) -> bool:
         known = self._known.get(key)
         return known is None or (known.state != state and now - known.at >= REFRESH)
 
-    async def _find(self, instance: Instance, failing: FailingName) -> str:
+    async def _find(self, instance: Instance, failing: FailingName) -> Failure:
         await import_explaining()
         from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - for those who look
 
@@ -160,8 +167,8 @@ class Causes:
             found = await explainer.explain(failing.name, qtype, self._door.clock())
         except Exception:  # clients choose the names, and one name must not end the stream
             _log.exception("%s %s could not be explained", failing.name.to_text(), failing.type)
-            return "this could not be explained; the server's log says why"
-        return _sentence(found, forwarded)
+            return Failure("this could not be explained; the server's log says why")
+        return _failure(found, forwarded)
 
 
 def key_of(failing: FailingName) -> Question:
@@ -169,16 +176,16 @@ def key_of(failing: FailingName) -> Question:
     return failing.name.lower, failing.type, failing.rcode
 
 
-def _sentence(found: Explanation, forwarded: str) -> str:
+def _failure(found: Explanation, forwarded: str) -> Failure:
     if found.outcome == "resolves":
-        return RESOLVES
+        return Failure(RESOLVES)
     if forwarded and any(each.plugin == "forward" for each in found.plugins):
-        return forwarded
+        return Failure(forwarded)
     cause = found.cause.removeprefix(f"{found.rcode}: ")
     if found.nearest and found.nearest[0].why not in cause:
         near = found.nearest[0]
         cause += f"; {near.name} exists ({near.why})"
-    return cause
+    return Failure(cause, found.todo)
 
 
 def _forwarded(instance: Instance, failing: FailingName) -> str:

@@ -231,6 +231,10 @@ def causes(server: Served) -> Causes:
     return Causes(server.reloadable.server.door)
 
 
+async def of(found: Causes, *names: FailingName) -> list[str]:
+    return [each.cause for each in await found.of(names)]
+
+
 @pytest.mark.parametrize(
     ("corefile", "asked", "sentence"),
     [
@@ -246,7 +250,7 @@ def causes(server: Served) -> Causes:
 @pytest.mark.usefixtures("_more")
 async def test_causes(corefile: str, asked: FailingName, sentence: str) -> None:
     async with served(corefile) as server:
-        assert await causes(server).of([asked]) == [sentence]
+        assert await of(causes(server), asked) == [sentence]
 
 
 @pytest.mark.usefixtures("_more")
@@ -257,11 +261,11 @@ async def test_a_cause_is_found_again_when_the_cluster_changes(
     async with served(CAUSES) as server:
         found = causes(server)
         gone = a_failing(f"gone.{SHOP}")
-        before = await found.of([gone])
+        before = await of(found, gone)
         server.apply(*upserts(service("shop/gone", "10.96.0.9")))
-        assert await found.of([gone]) == before
+        assert await of(found, gone) == before
         monkeypatch.setattr(explain, "REFRESH", 0.0)
-        assert await found.of([gone]) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
+        assert await of(found, gone) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
 
 
 @pytest.mark.usefixtures("_more")
@@ -281,7 +285,7 @@ async def test_an_explanation_that_fails_costs_its_own_name(
     with caplog.at_level(logging.ERROR):
         async with served(CAUSES) as server:
             assert (
-                await causes(server).of([a_failing(f"bad.{SHOP}"), a_failing(f"gone.{SHOP}")])
+                await of(causes(server), a_failing(f"bad.{SHOP}"), a_failing(f"gone.{SHOP}"))
             ) == [
                 "this could not be explained; the server's log says why",
                 "there is no Service shop/gone",

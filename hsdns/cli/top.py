@@ -353,7 +353,7 @@ def _failing(found: Iterable[Picture], now: str) -> list[_Row]:
                 _count(rate) if (rate := sum(each["per_second"] for each in rows)) else "",
                 _ago(now, max(each["last"] for each in rows)),
             ),
-            " → ".join(filter(None, (cause, rows[0]["todo"]))),
+            " → ".join(filter(None, (cause, rows[0].get("todo")))),
         )
         for (name, rcode, cause), rows in alike.items()
     ]

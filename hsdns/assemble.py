@@ -22,6 +22,7 @@ from hsdns.corefile.tree import (
     Corefile,
     Directive,
     Errors,
+    NotInHsdns,
     Position,
     ServerBlock,
     Token,
@@ -312,10 +313,11 @@ def _keys(block: ServerBlock, default_port: int, errors: Errors) -> tuple[Key, .
             found = parse_key(token, default_port)
             scheme = found[0].scheme
             if scheme not in SCHEMES:
-                raise token.error(
+                raise NotInHsdns(
+                    token.position,
                     f'"{token.text}": hsdns has no {scheme}:// listener, {NO_SCHEMES[scheme]}; '
-                    f"it has {', '.join(f'{known}://' for known in SCHEMES)}"
-                ) from NotImplementedError()
+                    f"it has {', '.join(f'{known}://' for known in SCHEMES)}",
+                )
             keys += found
     return tuple(keys)
 

@@ -23,6 +23,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -132,6 +133,20 @@ def read_context(path: str, name: str = "") -> Context:
     )
 
 
+def file_with_context(paths: Sequence[str], name: str) -> tuple[str, str]:
+    """The first of several kubeconfigs with a context, and its name: by default that which is current, as for kubectl.
+
+    It is the first file and the name that is given if none has it; raise KubeconfigError.
+    """
+    contents = [(path, _load(path)) for path in paths]
+    currents = (str(content.get("current-context") or "") for _, content in contents)
+    name = name or next(filter(None, currents), "")
+    for path, content in contents:
+        if name in _entries(content, "contexts", "context", path):
+            return path, name
+    return paths[0], name
+
+
 def _pem(entry: Entry, key: str, path: str) -> Pem | None:
     """Return the path of a certificate or key of an entry, or its PEM data."""
     if data := entry.get(f"{key}-data"):
@@ -188,6 +203,12 @@ def credentials_without_token(context: Context, path: str) -> Credentials:
 
 
 def _load(path: str) -> Entry:
+    """Read a kubeconfig, unless it is as it was."""
+    return _read(path, _stamp(path))
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, stamp: tuple[int, ...]) -> Entry:
     import yaml  # noqa: PLC0415 - a cluster's own access reads no YAML
 
     try:

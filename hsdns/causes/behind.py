@@ -36,8 +36,13 @@ from hsdns.causes.ports import (
     wrong_target,
 )
 from hsdns.causes.view import ENDPOINTS, PODS, SLICES, Controlled, View
-from hsdns.cluster.controllers.endpointslice import NO_ADDRESSES
-from hsdns.cluster.controllers.kinds import PodManifest, is_ready
+from hsdns.cluster.controllers.endpointslice import (
+    LEADER,
+    NO_ADDRESSES,
+    SKIP_MIRROR,
+    is_mirrored,
+)
+from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, is_ready
 from hsdns.cluster.controllers.workload import MAX_SET_NAME, TERMINAL
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
@@ -73,7 +78,7 @@ def leads_somewhere(
     service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None = None
 ) -> bool:
     """Whether a Service, or one port of it, leads to an endpoint."""
-    slices = _followed(service, slices)
+    slices = _followed(service, slices, port)
     reached = {
         each.name or ""
         for part in slices
@@ -89,15 +94,18 @@ def leads_somewhere(
     return any((each.name or "") in reached for each in service.spec.ports)
 
 
-def _followed(service: Service, slices: Sequence[EndpointSlice]) -> list[EndpointSlice]:
-    """The slices that clients get to: kube-proxy takes none with host names for addresses."""
-    return [each for each in slices if is_headless(service) or each.address_type != FQDN]
+def _followed(
+    service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None
+) -> list[EndpointSlice]:
+    """The slices that clients get to: host names for addresses have no SRV records, and kube-proxy takes none."""
+    takes_names = is_headless(service) and port is None
+    return [each for each in slices if takes_names or each.address_type != FQDN]
 
 
 def cause_behind(view: View, service: Service, port: ServicePort | None = None) -> Cause | None:
     """Why nothing stands behind a Service, or behind one port of it; None if something does, or it is not known."""
     if service.spec.type == "ExternalName":
-        return cause_of_alias(service, view.services.get)
+        return cause_of_alias(service, view.services.get, view.domain)
     if SLICES in view.unknown:
         return None
     slices = view.slices(service.key)
@@ -105,7 +113,7 @@ def cause_behind(view: View, service: Service, port: ServicePort | None = None) 
         return None
     if not slices and not service.spec.selector and ENDPOINTS in view.unknown:
         return None
-    followed = _followed(service, slices)
+    followed = _followed(service, slices, port)
     listed = [(part, each) for part in followed for each in part.endpoints or ()]
     used = [each for _, each in listed if _is_used(service, each, slices)]
     if used:
@@ -210,11 +218,21 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
             return _Why("", part, ": its EndpointSlices are empty", f"add endpoints to {part}")
         stray = _stray(view, namespace, name)
         if stray is not None:
-            part = f"EndpointSlice {namespace}/{stray.metadata.name}"
+            part = f"EndpointSlice {stray.metadata.namespace}/{stray.metadata.name}"
             owner = (stray.metadata.labels or {})[SERVICE_NAME_LABEL]
+            if owner == name:
+                sentence = f": {part} has its label, but is not in namespace {namespace}"
+                todo = f"create {part} in namespace {namespace}"
+                return _Why("HS151", part, sentence, todo)
             sentence = f": the label of {part} names another Service; {unread_slice(owner)}"
             todo = f"set the label {SERVICE_NAME_LABEL} of {part} to {name}"
             return _Why("HS151", part, sentence, todo)
+        mark = mirror_mark(view.endpoints.get(service.key))
+        if mark:
+            part = f"Endpoints {namespace}/{name}"
+            return _Why(
+                "HS153", part, f": {part}: {not_mirrored(mark)}", f"remove {mark} of {part}"
+            )
         return _Why(
             "",
             place(service),
@@ -238,11 +256,26 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
 
 def _stray(view: View, namespace: str, name: str) -> EndpointSlice | None:
     """A slice that may be meant for a Service: its label is like the name, or its own name is."""
-    for part in view.stray_slices(namespace):
+    for part in view.stray_slices():
         owner = (part.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
-        if is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-"):
+        is_near = part.metadata.namespace == namespace
+        is_like = is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-")
+        if is_like if is_near else owner == name:
             return part
     return None
+
+
+def mirror_mark(found: Endpoints | None) -> str:
+    """The label or annotation because of which Endpoints are not mirrored; "" if there is none."""
+    if found is None or is_mirrored(found):
+        return ""
+    is_label = (found.metadata.labels or {}).get(SKIP_MIRROR) == "true"
+    return f"the label {SKIP_MIRROR}" if is_label else f"the annotation {LEADER}"
+
+
+def not_mirrored(mark: str) -> str:
+    """What follows from it."""
+    return f"with {mark} no EndpointSlice is made of them, and DNS reads slices only"
 
 
 def unread_slice(owner: str) -> str:
@@ -367,7 +400,7 @@ def _of_ports(
         if templates or pods:
             whose = str(templates[0]) if templates else f"pod {pods[0].metadata.name}"
         known = {each.name: each for each in every if each.name}
-        meant = meant_port(port, known, known)
+        meant = meant_port(port, known)
         right = meant or choices(every) or "the number of the port"
         return _Why(
             "HS111",
@@ -449,6 +482,8 @@ def _meaning(view: View, namespace: str, service_name: str, label: str) -> Contr
     if found is None or not number.isdecimal() or found.workload.spec.service_name != service_name:
         return None
     first = found.workload.spec.ordinals.start
+    if not found.workload.spec.replicas:
+        return found  # it means none: that is why
     is_one = first <= int(number) < first + (found.workload.spec.replicas or 0)
     return found if is_one else None
 
@@ -456,23 +491,14 @@ def _meaning(view: View, namespace: str, service_name: str, label: str) -> Contr
 def _without_service(
     view: View, namespace: str, name: str, found: Controlled | None, pod: PodManifest | None
 ) -> Cause | None:
-    if found is None and pod is None:
+    if found is not None:
+        labels, where, field = found.labels, f"{found.kind} {namespace}/{found.name}", "serviceName"
+        whose, code = f"the pods of {found}", "HS102"
+    elif pod is not None:
+        labels, where = pod.metadata.labels or {}, f"Pod {namespace}/{pod.metadata.name}"
+        whose, field, code = f"pod {pod.metadata.name}", "subdomain", "HS106"
+    else:
         return None
-    labels = (
-        found.labels
-        if found is not None
-        else (pod.metadata.labels or {})
-        if pod is not None
-        else {}
-    )
-    whose = (
-        f"the pods of {found}"
-        if found is not None
-        else f"pod {pod.metadata.name}"
-        if pod is not None
-        else ""
-    )
-    have = "have no names of their own" if found is not None else "has no name of its own"
     others = [
         each.metadata.name
         for each in view.services.values()
@@ -481,18 +507,21 @@ def _without_service(
         and each.spec.selector
         and each.spec.selector.items() <= labels.items()
     ]
-    hint = f"; Service {others[0]} selects them" if others and found is not None else ""
-    where = (
-        f"{found.kind} {namespace}/{found.name}"
-        if found is not None
-        else f"Pod {namespace}/{pod.metadata.name if pod else ''}"
-    )
-    return Cause(
-        "HS102" if found is not None else "HS106",
-        where,
-        f"there is no Service {namespace}/{name}, so {whose} {have}{hint}",
-        f"add a headless Service {namespace}/{name} with selector {labels_text(_short(labels))}",
-    )
+    path = f"{namespace}/{name}"
+    if others:
+        todo = f"set {field} of {where} to {others[0]}, or add a headless Service {path}"
+    else:
+        selector = labels_text(_short(labels))
+        todo = f"add a headless Service {path} with selector {selector}"
+    return Cause(code, where, nameless(path, whose, others[:1]), todo)
+
+
+def nameless(path: str, whose: str, others: Sequence[str]) -> str:
+    """What follows from a serviceName or subdomain that is no Service; `others` select the pods."""
+    is_one = whose.startswith("pod ")
+    have = "has no name of its own" if is_one else "have no names of their own"
+    hint = f"; Service {others[0]} selects {'it' if is_one else 'them'}" if others else ""
+    return f"there is no Service {path}, so {whose} {have}{hint}"
 
 
 def _short(labels: Mapping[str, str]) -> dict[str, str]:

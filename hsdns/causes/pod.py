@@ -50,6 +50,11 @@ def trouble_of(pod: PodManifest) -> Trouble | None:
     conditions = {each.type: each for each in status.conditions or ()}
     if status.phase in TERMINAL:
         word = "finished" if status.phase == "Succeeded" else "failed"
+        for each in status.container_statuses or () if word == "failed" else ():
+            ended = each.state.terminated
+            if ended is not None and ended.exit_code:
+                how = f"has failed: container {each.name} ended {_ended(ended)}"
+                return Trouble(name, how, f"logs {name} -c {each.name}")
         return Trouble(name, f"has {word}{_reason(status.reason)}", describe)
     if deleted is not None:
         return Trouble(name, "is terminating", describe, deleted)

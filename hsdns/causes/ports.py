@@ -24,16 +24,13 @@ def ports_of(spec: PodSpec) -> Iterable[ContainerPort]:
             yield from container.ports or ()
 
 
-def meant_port(
-    port: ServicePort, known: Mapping[str, ContainerPort], free: Mapping[str, ContainerPort]
-) -> str:
-    """The container port that a target port means: one that is misspelt, of the Service port's name, or its number."""
+def meant_port(port: ServicePort, free: Mapping[str, ContainerPort]) -> str:
+    """The container port that a target port means, of those that no other leads to: by spelling, name or number."""
     name = str(port.target_port)
-    near = [each for each in known if is_misspelt(name, each)]
-    near = [each for each in near if each in free] or near
+    near = [each for each in free if is_misspelt(name, each)]
     if len(near) == 1:
         return near[0]
-    if port.name in known:
+    if port.name in free:
         return str(port.name)
     return next((key for key, each in free.items() if each.container_port == port.port), "")
 

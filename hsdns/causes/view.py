@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from hsdns.causes.labels import Neighbours
 from hsdns.cluster.controllers.kinds import (
     Condition,
+    Endpoints,
     NetworkPolicy,
     OwnedMeta,
     PodManifest,
@@ -74,7 +75,9 @@ class View:
         is_live: bool = False,
     ) -> None:
         self.unknown, self.is_live = dict(unknown or {}), is_live
+        self.domain = "cluster.local"  # of the cluster: kubeadm's default, as in most
         self.services: dict[Key, Service] = {}
+        self.endpoints: dict[Key, Endpoints] = {}
         self._slices: defaultdict[Key, dict[str, EndpointSlice]] = defaultdict(dict)
         self._pods: defaultdict[str, list[PodManifest]] = defaultdict(list)
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
@@ -91,6 +94,8 @@ class View:
                 owner = (each.metadata.labels or {}).get(SERVICE_NAME_LABEL)
                 if owner is not None:
                     self._slices[each.metadata.namespace, owner][each.metadata.name] = each
+            elif isinstance(each, Endpoints):
+                self.endpoints[each.metadata.namespace, each.metadata.name] = each
             elif isinstance(each, PodManifest):
                 self._pods[each.metadata.namespace].append(each)
             elif isinstance(each, Pod):
@@ -104,10 +109,10 @@ class View:
         """The EndpointSlices of a Service."""
         return [*self._slices.get(key, {}).values()]
 
-    def stray_slices(self, namespace: str) -> Iterator[EndpointSlice]:
+    def stray_slices(self) -> Iterator[EndpointSlice]:
         """The slices of Services that are not there."""
         for key, found in self._slices.items():
-            if key[0] == namespace and key not in self.services:
+            if key not in self.services:
                 yield from found.values()
 
     def pods(self, namespace: str) -> list[PodManifest]:

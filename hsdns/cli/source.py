@@ -263,7 +263,8 @@ def access_of(kubeconfig: str = "", context: str = "", files: str = "-source") -
     """FILE and CONTEXT of the kubeconfig that flags name, () in a pod, else of the usual one; raise FlagError."""
     if not kubeconfig and not context and is_in_pod():
         return ()
-    return (find_kubeconfig(kubeconfig, files), *filter(None, [context]))
+    path, context = find_kubeconfig(kubeconfig, files, context)
+    return (path, *filter(None, [context]))
 
 
 def cluster_tokens(access: Sequence[str]) -> tuple[Token, ...]:
@@ -321,18 +322,26 @@ def is_in_pod() -> bool:
     return not InCluster(os.environ, time.monotonic, lambda sentence: None).check()
 
 
-def find_kubeconfig(given: str = "", files: str = "-source") -> str:
-    """The path of the kubeconfig that kubectl uses; the first of several in KUBECONFIG.
+def find_kubeconfig(given: str = "", files: str = "-source", context: str = "") -> tuple[str, str]:
+    """The path of the kubeconfig that kubectl uses, and the context; of several in KUBECONFIG that which has it.
 
     Raise FlagError; `files` is the flag for files in its place.
     """
-    path = given or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    path = path or os.path.expanduser("~/.kube/config")
-    if not os.path.isfile(path):
+    usual = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    paths = [given] if given else usual or [os.path.expanduser("~/.kube/config")]
+    found = [each for each in paths if os.path.isfile(each)]
+    if not found:
         raise FlagError(
-            f"there is no kubeconfig {path}; name one with -kubeconfig, or files with {files}"
+            f"there is no kubeconfig {' and no '.join(paths)}; name one with -kubeconfig, or files with {files}"
         )
-    return path
+    if not found[1:]:
+        return found[0], context
+    from hsdns.apiserver.kubeconfig import KubeconfigError, file_with_context
+
+    try:
+        return file_with_context(found, context)
+    except KubeconfigError as error:
+        raise FlagError(str(error)) from None
 
 
 def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:

@@ -6,7 +6,7 @@ valid wherever the API's Go types have a slice or a pointer, so such fields allo
 
 Label selectors, as `kubectl -l` accepts them:
 Source: Kubernetes "Labels and Selectors": `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a`, `!a`, separated by
-commas.  likeness() says how similar the labels of a pod are to a selector that does not match them.
+commas.
 """
 
 from __future__ import annotations
@@ -260,10 +260,10 @@ class Synced(NamedTuple):
 Event = Upserted | Deleted | Synced
 
 
-def likeness(selector: Mapping[str, str], labels: Mapping[str, str]) -> int:
-    """The number of the selector's keys and values that the labels have."""
-    values = set(labels.values())
-    return sum((key in labels) + (value in values) for key, value in selector.items())
+def differences(before: Mapping[Identity, Object], after: Mapping[Identity, Object]) -> list[Event]:
+    """The events between two states."""
+    events: list[Event] = [Upserted(each) for key, each in after.items() if before.get(key) != each]
+    return events + [Deleted(each) for key, each in before.items() if key not in after]
 
 
 _KEY = r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9._]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9._]*[a-zA-Z0-9])?"

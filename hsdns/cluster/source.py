@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from random import Random
-from typing import Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from hsdns.cluster.address import pack_address
 from hsdns.cluster.controllers.kinds import PodSpec
@@ -30,6 +30,9 @@ from hsdns.cluster.pack import import_owner, pack_key, pack_label, slice_owner
 from hsdns.cluster.value import Key
 from hsdns.corefile.tree import Token
 from hsdns.metrics import Registry
+
+if TYPE_CHECKING:
+    from hsdns.cluster.controllers.network_policy import Denial
 
 MAX_PODS: Final = 500  # pods of a Service that are read
 OTHER_PODS: Final = 50  # pods of the namespace that are read if a selector matches none
@@ -78,7 +81,7 @@ class PodReading(NamedTuple):
     spec: PodSpec
     addresses: tuple[str, ...]
     servers: Mapping[str, str] = {}
-    denied: Callable[[str], Mapping[str, str]] | None = None
+    denied: Callable[[str], Mapping[str, Denial]] | None = None
     unread: str = ""
     cluster_dns: str = ""
 

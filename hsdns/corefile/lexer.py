@@ -306,7 +306,9 @@ class Stream:
             raise target.error(
                 f"more than {MAX_FILE_IMPORTS} imports of files; do they import each other?"
             )
-        pattern = os.path.join(os.path.dirname(target.position.file), target.text)
+        # The position of a word may be in a manifest; the name of an imported file is where it is for the server.
+        here = importer.name if importer.name in self._files else target.position.file
+        pattern = os.path.join(os.path.dirname(here), target.text)
         frames = [
             _Frame(path, os.path.normpath(path), self._read(path, target), importer)
             for path in self._match(pattern, target)

@@ -246,11 +246,11 @@ class _Parser:
             if "{" in name.text or "}" in name.text:  # where its body ends cannot be told
                 raise error
             self._errors.add(error)
-        args, body = self._words(name)
+        found = self._words(name)
         if is_known or self._keeps_unknown:
-            directives.append(Directive(name, args, body))
+            directives.append(found)
 
-    def _words(self, name: Token) -> tuple[tuple[Token, ...], tuple[Line, ...] | None]:
+    def _words(self, name: Token) -> Directive:
         """Parse the arguments and the body of a directive."""
         stream = self._stream
         args = list[Token]()
@@ -260,7 +260,7 @@ class _Parser:
                     raise lexeme_.position.error(
                         f'the "{{" of "{name.text}" must be at the end of the same line, not on the next'
                     )
-                return tuple(args), self._body(name, stream.take())
+                return Directive(name, tuple(args), *self._body(name, stream.take()))
             if lexeme_.starts_line:
                 break
             if lexeme_.text == "}":
@@ -268,9 +268,10 @@ class _Parser:
                     'no "{" for this "}"; to close the server block, put it on a line of its own'
                 )
             args.append(stream.substitute(stream.take()))
-        return tuple(args), None
+        return Directive(name, tuple(args), None)
 
-    def _body(self, name: Token, opening: Lexeme) -> tuple[Line, ...]:
+    def _body(self, name: Token, opening: Lexeme) -> tuple[tuple[Line, ...], bool]:
+        """The lines, and whether there are none before a brace in the same line."""
         stream, rows, words = self._stream, list[list[Token]](), list[Lexeme]()
         while True:
             lexeme = stream.peek()
@@ -297,7 +298,8 @@ class _Parser:
             raise after.position.error(
                 f'expected the end of the line after the "}}" of "{name.text}", found "{after.text}"'
             )
-        return tuple(Line(row[0], tuple(row[1:])) for row in rows)
+        is_one_line = not rows and not lexeme.starts_line
+        return tuple(Line(row[0], tuple(row[1:])) for row in rows), is_one_line
 
     def _unknown(
         self, lexeme: Lexeme, name: Token, braced: bool, before: Sequence[Directive]

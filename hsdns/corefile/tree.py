@@ -43,6 +43,10 @@ class CorefileError(OperatorError):
         self.message = message
 
 
+class NotInHsdns(CorefileError):
+    """An error about what CoreDNS has, and hsdns has not."""
+
+
 class Token(NamedTuple):
     """A word after substitution of environment variables; `quoted` if it began with a double quote.
 
@@ -96,11 +100,12 @@ class Line(NamedTuple):
 
 
 class Directive(NamedTuple):
-    """A plugin's name, its arguments and its body (None without braces)."""
+    """A plugin's name, its arguments and its body (None without braces); `is_one_line`: it is empty, in one line."""
 
     name: Token
     args: tuple[Token, ...]
     body: tuple[Line, ...] | None
+    is_one_line: bool = False
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -137,8 +142,16 @@ def _lacking(words: Iterable[Token]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint for an error message, such as `; did you mean "ttl"?`, empty if no known word is similar."""
-    near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    found = get_close_matches(word, sorted(known), n=3, cutoff=0.6)
+    near = [each for each in found if len(word) > 4 or _is_near(word, each)]
     return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def _is_near(word: str, other: str) -> bool:
+    """Whether short words differ in a letter, in the order of letters or at the end: half of them any word may have."""
+    if len(word) == len(other) > 2:
+        return sorted(word) == sorted(other) or sum(map(str.__ne__, word, other)) == 1
+    return abs(len(word) - len(other)) == 1 or (len(word) > 2 and other.startswith(word))
 
 
 # Errors of a Corefile: the first one is raised or, to check a file, all are collected.

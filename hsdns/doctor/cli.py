@@ -228,7 +228,7 @@ class Doctor(ReadingCommand):
         of_findings = "level server no-ask from-pod image config preview recording istioctl".split()
         check_flags(self.given, of_findings)
         try:
-            kubeconfig = find_kubeconfig(self.kubeconfig, "-from")
+            kubeconfig, _ = find_kubeconfig(self.kubeconfig, "-from", self.against or "")
         except FlagError:
             if self.kubeconfig or self.from_ is None:
                 raise

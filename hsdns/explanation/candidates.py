@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from hsdns.causes.behind import published
 from hsdns.causes.cause import Cause
 from hsdns.causes.pod import why_unready
 from hsdns.causes.view import manifest_of
@@ -26,7 +27,6 @@ from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
     SERVICE_NAME_LABEL,
     SOURCE_CLUSTER_LABEL,
-    TOLERATE,
     Endpoint,
     EndpointConditions,
     EndpointPort,
@@ -43,7 +43,6 @@ from hsdns.cluster.objects import (
     ServiceSpec,
     identity,
     labels_text,
-    likeness,
 )
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.schema import POD, ParsedName
@@ -147,12 +146,11 @@ class Candidates:
                 needs += ": a cluster of the clusterset exports the Service"
             elif self._has_port:
                 needs += f", with a {self._asked_port}"
-            yield Change(
+            yield self._because(
                 place,
-                self._why.sentence if self._why is not None else f"there is no {place}",
+                f"there is no {place}",
                 f"{place} exists{needs}",
                 lambda scene: self._with_endpoint(scene.with_objects(owner)),
-                self._why.todo if self._why is not None else "",
             )
         elif options[selector] and not options[selector].matches(owner.metadata.labels):
             yield _without_labels(place, selector)
@@ -178,14 +176,13 @@ class Candidates:
     def _of_external_name(self, given: str) -> Changes:
         place = self._place
         if pack_target(given) is None:
-            sentence = f'externalName "{given}" of {place} is not a host name, and a CNAME record needs one'
-            yield self._with_spec(
-                sentence if self._why is None else self._why.sentence,
+            change = self._with_spec(
+                f'externalName "{given}" of {place} is not a host name, and a CNAME record needs one',
                 "externalName is a host name, or the Service has no selector and an EndpointSlice "
                 "with the address",
-                "" if self._why is None else self._why.todo,
                 external_name="name.invalid",
             )
+            yield self._because(*change[:4])
         yield self._as_headless(
             f"{place} is of type ExternalName, which has a name of its own only"
         )
@@ -202,8 +199,11 @@ class Candidates:
         if self._parsed.topology_zone:
             yield self._as_headless(f"{place} has a cluster IP, which is in no topology zone")
         if self._has_port:
-            needed = f"{place} has {self._asked_port}"
-            yield self._with_spec(self._without_port(), needed, ports=ports)
+            needed, own = f"{place} has {self._asked_port}", self._owner.spec.ports or ()
+            todo = ""
+            if len(own) == 1 and not own[0].name:
+                todo = f"set name: {text(self._parsed.port)} for port {own[0].port} of {place}"
+            yield self._with_spec(self._without_port(), needed, ports=ports)._replace(todo=todo)
         yield self._with_spec(
             f"{place} has neither a cluster IP nor a port",
             f"{place} has a cluster IP",
@@ -279,53 +279,47 @@ class Candidates:
             publishing = (
                 "" if self._is_import else f", or publishNotReadyAddresses of {place} is true"
             )
-            yield Change(
+            yield self._because(
                 _slice_place(unready[0][0]),
-                self._why.sentence
-                if self._why is not None
-                else f"{count}{self._conditions(*unready[0])}; {self._published}",
+                f"{count}{_conditions(*unready[0], self._kept)}; {self._published}",
                 f"an endpoint of {place} is ready{publishing}",
                 partial(_all_ready, [each for _, each in unready]),
-                self._why.todo if self._why is not None else "",
             )
         if asked and not meant:
             yield from self._of_hostname(listed)
         filled = [part for part in slices if part.endpoints]
         if self._has_port and filled:
             has = _port_names(filled[0].ports or ())
-            yield Change(
+            yield self._because(
                 _slice_place(filled[0]),
-                self._why.sentence
-                if self._why is not None
-                else f"{self._without_port()}; EndpointSlice {filled[0].metadata.name} has {has}",
+                f"{self._without_port()}; EndpointSlice {filled[0].metadata.name} has {has}",
                 f"the EndpointSlice has {self._asked_port}",
                 self._with_ports,
-                self._why.todo if self._why is not None else "",
             )
+        hostname = todo = ""
         if asked:
-            near = self._near_labels(known)
+            near, todo = self._near_labels(known)
             cause, hostname = f"no endpoint named {asked}{near}", f" with hostname {asked}"
         else:
-            cause, hostname = f"no endpoints{self._why_none()}", ""
+            cause = f"no endpoints{self._why_none()}"
+        where = place if self._why is None else self._why.place
         needed = f"{place} has a ready endpoint{hostname}"
-        if self._why is not None:
-            why = self._why
-            yield Change(why.place, why.sentence, needed, self._with_endpoint, why.todo)
-        else:
-            yield Change(place, f"{place} has {cause}", needed, self._with_endpoint)
+        yield self._because(where, f"{place} has {cause}", needed, self._with_endpoint, todo)
+
+    def _because(
+        self, place: str, cause: str, needed: str, make: Callable[[Scene], Scene], todo: str = ""
+    ) -> Change:
+        """A change for the cause that nothing stands behind the Service, if that is known."""
+        if self._why is None:
+            return Change(place, cause, needed, make, todo)
+        return Change(place, self._why.sentence, needed, make, self._why.todo)
 
     @property
     def _published(self) -> str:
         """The field that puts endpoints that are not ready into answers."""
         if isinstance(self._owner, ServiceImport):
             return "a ServiceImport has ready endpoints only"
-        if (self._owner.metadata.annotations or {}).get(TOLERATE) == "true":
-            return (
-                f"the annotation {TOLERATE.rpartition('/')[2]} has no effect on EndpointSlices, "
-                "publishNotReadyAddresses has"
-            )
-        flag = str(bool(self._owner.spec.publish_not_ready_addresses)).lower()
-        return f"publishNotReadyAddresses is {flag}"
+        return published(self._owner)
 
     def _labels(self, part: EndpointSlice, endpoint: Endpoint) -> set[bytes]:
         """The labels that the server would give an endpoint if it were ready."""
@@ -334,17 +328,14 @@ class Candidates:
         packed = pack_slice(alone, settings, lambda reason, sentence: None)
         return {each.label(index) for each in packed for index in range(each.host_count)}
 
-    def _conditions(self, part: EndpointSlice, endpoint: Endpoint) -> str:
-        return _conditions(part, endpoint, self._kept)
-
-    def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> str:
-        """The endpoint names that there are instead, each with its cluster."""
+    def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> tuple[str, str]:
+        """The endpoint names that there are instead, each with its cluster, and what to do."""
         cluster = self._parsed.cluster
         labels = sorted({label for each, label in known if each == cluster}) or sorted(
             {f"{label}{_in_cluster(each)}" for each, label in known if each != cluster}
         )
         if not labels:
-            return f"{_in_cluster(cluster)}: it has no endpoints"
+            return f"{_in_cluster(cluster)}: it has no endpoints", ""
         base, dash, number = self._endpoint.rpartition("-")
         ordinals = [
             int(label.removeprefix(f"{base}-"))
@@ -353,13 +344,16 @@ class Candidates:
         ]
         if not (dash and number.isdigit() and ordinals):
             shown = ", ".join(labels[:3]) + (", …" if len(labels) > 3 else "")
-            return f"{_in_cluster(cluster)}; it has {shown}"
+            return f"{_in_cluster(cluster)}; it has {shown}", ""
         first, last = f"{base}-{min(ordinals)}", f"{base}-{max(ordinals)}"
         shown = f"{first} to {last}" if first != last else first
         pods = {each.metadata.name for each in self._kept.pods(self._parsed.namespace)}
         if first in pods and len(ordinals) == max(ordinals) - min(ordinals) + 1:
-            return f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}"
-        return f"{_in_cluster(cluster)}; it has {shown}"
+            return (
+                f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}",
+                f"kubectl -n {self._namespace} scale statefulset {base} --replicas={int(number) + 1}",
+            )
+        return f"{_in_cluster(cluster)}; it has {shown}", ""
 
     def _of_hostname(self, listed: Sequence[tuple[EndpointSlice, Endpoint]]) -> Iterator[Change]:
         """The change for an endpoint name of an existing Pod that does not have this name below this Service."""
@@ -373,8 +367,8 @@ class Candidates:
                 continue
             place = f"Pod {part.metadata.namespace}/{own}"
             if pod is None or endpoint.hostname or (hostname and subdomain == name):
-                shown = f'"{endpoint.hostname}"' if endpoint.hostname else "no"
-                cause = f"the endpoint of {place} has {shown} hostname in {_slice_place(part)}"
+                shown = f'hostname "{endpoint.hostname}"' if endpoint.hostname else "no hostname"
+                cause = f"the endpoint of {place} has {shown} in {_slice_place(part)}"
             elif hostname and subdomain:
                 cause = (
                     f"{place} has subdomain {subdomain}, so its name is below Service {subdomain}; "
@@ -409,15 +403,7 @@ class Candidates:
                 if slices
                 else ": it has no selector and no EndpointSlice"
             )
-        shown, pods = labels_text(selector), self._kept.pods(self._parsed.namespace)
-        if not pods:
-            return f": no pod with labels {shown} is known"
-        for pod in pods:
-            if selector.items() <= (pod.metadata.labels or {}).items():
-                return f": pod {pod.metadata.name}, which its selector matches, has no address"
-        near = max(pods, key=lambda each: likeness(selector, each.metadata.labels or {}))
-        labels = labels_text(dict(sorted((near.metadata.labels or {}).items())[:2]))
-        return f": its selector {shown} matches no pod; pod {near.metadata.name} has {labels or 'no labels'}"
+        return f": no pod with labels {labels_text(selector)} is known"
 
     def _with_ports(self, scene: Scene) -> Scene:
         """Give the first port of each slice the name and protocol of the question."""

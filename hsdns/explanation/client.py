@@ -18,6 +18,7 @@ from hsdns.ask.names import Word, full_name
 from hsdns.assemble import Configuration
 from hsdns.cluster.address import dashed_text, is_reverse
 from hsdns.cluster.controllers.kinds import PodSpec
+from hsdns.cluster.controllers.network_policy import Denial
 from hsdns.cluster.pack import pack_label
 from hsdns.cluster.source import PodReading, PodUnreadable
 from hsdns.corefile.tree import did_you_mean
@@ -54,7 +55,7 @@ from hsdns.wire.rdata import address_to_text
 #         cluster, an error of a plugin, and what could not be read.
 
 
-ASSUMED: Final = "taken as missing"
+ASSUMED: Final = "assumed missing"
 NOT_SEEN: Final = "not seen"
 
 
@@ -83,13 +84,13 @@ class Setting(NamedTuple):
     """The settings of a lookup, apart from the name: the model, its resolv.conf, and the reachable servers.
 
     `servers` are the addresses of this server; other nameservers are not seen.  Without them all nameservers are this
-    server.  `blocked` has the transports that a NetworkPolicy denies, each with a sentence.
+    server.  `blocked` has the transports that a NetworkPolicy denies.
     """
 
     resolver: str
     text: str
     servers: frozenset[str] = frozenset()
-    blocked: tuple[tuple[str, str], ...] = ()
+    blocked: tuple[tuple[str, Denial], ...] = ()
 
     @property
     def nameservers(self) -> str:
@@ -160,8 +161,8 @@ NEWER: Final = {"musl-1.2.3": "musl"}
 class ClientPod(NamedTuple):
     """A Pod; `address` is empty if it has none, `domain` is the cluster domain, `server` the address of its DNS.
 
-    `path` is NAMESPACE/NAME.  `denied` has the transports over which it cannot reach the cluster's DNS, each with a
-    sentence.  `remarks` name the origins of the settings, and facts that were not seen.  `others` are more addresses at
+    `path` is NAMESPACE/NAME.  `denied` has the transports over which it cannot reach the cluster's DNS.
+    `remarks` name the origins of the settings, and facts that were not seen.  `others` are more addresses at
     which this server answers it, such as that of a server on its node.
     """
 
@@ -170,7 +171,7 @@ class ClientPod(NamedTuple):
     address: str
     domain: str
     server: str
-    denied: tuple[tuple[str, str], ...] = ()
+    denied: tuple[tuple[str, Denial], ...] = ()
     remarks: tuple[str, ...] = ()
     others: frozenset[str] = frozenset()
 
@@ -239,10 +240,10 @@ def _causes(
 ) -> Iterator[ClientCause]:
     resolver, dots = setting.resolver, name.removesuffix(".").count(".")
     if setting.blocked:
-        sentence = setting.blocked[0][1]
+        denial = setting.blocked[0][1]
         yield ClientCause(
-            f"{sentence}{_needs_tcp(setting, failed)}",
-            "the policy allows port 53 over UDP and TCP to the cluster's DNS",
+            f"{denial.sentence}{_needs_tcp(setting, failed)}",
+            denial.needed,
             setting._replace(blocked=()),
         )
     yield from _of_policy(client, setting)
@@ -250,7 +251,7 @@ def _causes(
         if "ignores the line search" in remark:
             yield ClientCause(
                 f"{remark}, so it tries no search domain",
-                f"the line has {LINE_LEN} octets at most",
+                f"dnsConfig.searches are fewer or shorter: the line may have {LINE_LEN} octets",
                 setting._replace(text=_shortened(setting.text)),
             )
     if client.pod is not None and "search " not in client.added:

@@ -108,7 +108,11 @@ def cause_of(
             return (
                 f"the cluster IP of {place}, which is not headless: its pods are not in the answer"
             )
-        return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {_listed(service.cluster_ips)}"
+        addresses = _listed(service.cluster_ips)
+        if qtype in (RRType.A, RRType.AAAA) and service.cluster_ips:
+            other = "IPv4" if qtype == RRType.AAAA else "IPv6"
+            return f"{place} has no {type_to_text(qtype)} record: it has {other} only, {addresses}"
+        return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {addresses}"
     if not reply.answer:
         return (
             f"{place} has no {type_to_text(qtype)} record{_why_no_record(endpoints, parsed, qtype)}"
@@ -129,7 +133,8 @@ def _notable(endpoints: Sequence[EndpointReport]) -> str:
     found = ""
     odd = [each for each in endpoints if each.fate == "answered" and each.why]
     if odd:
-        found += f"; {len(odd)} {odd[0].why}"
+        pod = f", pod {odd[0].pod}," if odd[0].pod else ""
+        found += f"; {len(odd)}{pod} {odd[0].why}"
     out = [each for each in endpoints if each.fate == "left out"]
     about = [each for each in out if not each.why.startswith(("its name", "no hostname"))]
     if about:
@@ -208,7 +213,10 @@ class Explainer:
         rcode = rcode_to_text(reply.rcode)
         outcome, cause = _outcome(reply, visits, cluster, needed, service, doubt.why)
         blind = [] if cluster is None else cluster.blind
-        if reply.answer and not reply.rcode and outcome == "does not resolve":
+        # An answer whose dead end is known says nothing of its target.
+        is_dead_end = cluster is not None and cluster.cause is not None and not reply.rcode
+        is_alias = bool(reply.answer) and not reply.rcode and outcome == "does not resolve"
+        if is_alias and not is_dead_end:
             if doubt.why:
                 outcome, cause = "could not tell", f"{rcode}: {cause}; {doubt.why}"
             else:
@@ -217,7 +225,7 @@ class Explainer:
                     if processor.refused
                     else f"; its target has no {type_to_text(qtype)} record"
                 )
-        elif doubt.why and (outcome != "could not tell" or doubt.is_unread):
+        elif doubt.why and not is_dead_end and (outcome != "could not tell" or doubt.is_unread):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
         near, is_meant = Nearest(), False
@@ -400,7 +408,8 @@ def _outcome(
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
         is_alias = service is not None and service.kind == "ExternalName"
         if cluster.cause is not None and (outcome == "resolves" or is_alias):
-            return "leads nowhere", cluster.cause.sentence
+            leads_nowhere = outcome == "resolves"
+            return "leads nowhere" if leads_nowhere else outcome, cluster.cause.sentence
         return outcome, cause
     count = counted(len(reply.answer), "record") if reply.answer else ""
     if made.reply is not None and made.reply.error and not made.is_own:
@@ -413,9 +422,10 @@ def _outcome(
 
 
 def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
-    """Whether the reply has records of the type; an alias alone has no address."""
-    types = {each.request.query.qtype for each in visits[:1]} & {RRType.A, RRType.AAAA}
-    return not reply.rcode and any(not types or each.rrtype in types for each in reply.answer)
+    """Whether the reply has records of the type that was asked for; an alias alone is none."""
+    types = {each.request.query.qtype for each in visits[:1]}
+    is_any = not types or RRType.ANY in types
+    return not reply.rcode and any(is_any or each.rrtype in types for each in reply.answer)
 
 
 def _is_unanswered(visits: Sequence[Visit], reply: Reply) -> bool:
@@ -591,6 +601,7 @@ class _Cluster:
         namespace, name = text(parsed.namespace), text(parsed.name)
         selector = owner.spec.selector if owner is not None else None
         self.view = view = await live.view(self.seen, namespace, selector or {})
+        view.domain = self.replay.zone.to_text().removesuffix(".")
         if parsed.endpoint:
             self.cause = cause_of_pod(view, namespace, name, text(parsed.endpoint))
         elif owner is not None:
@@ -609,6 +620,7 @@ class _Cluster:
         for service in seen.objects:
             if isinstance(service, Service) and service.key == key:
                 view = await live.view(seen, key[0], service.spec.selector or {})
+                view.domain = domain
                 found = cause_behind(view, service)
                 return through(alias, found or await self._of_target(service, live, depth + 1))
         return None
@@ -631,7 +643,7 @@ class _Cluster:
             return "; and ".join(dict.fromkeys(each.cause for each in needed))
         if self._is_reverse:
             if self._address is None:
-                return "names of the zone are those of whole addresses, and this is none"
+                return "the zone has names of whole addresses only, and this is not one"
             return "no Service has the address as its cluster IP, and no ready endpoint has it"
         if parsed is not None and parsed.kind == POD and parsed.name:
             return (
@@ -640,9 +652,10 @@ class _Cluster:
             )
         if not self._lacks(RRType.A):
             rrtype = type_to_text(qtype)
-            return f"the name has an A record, but {rrtype} is answered so, as CoreDNS does"
+            return f"the name has an A record; like CoreDNS, hsdns denies it for {rrtype}"
         if parsed is None:
-            return f"no name of zone {self.replay.zone.to_text()} has this form"
+            zone = self.replay.zone.to_text()
+            return f"no name in zone {zone} has this form; a Service is NAME.NAMESPACE.svc.{zone}"
         if not parsed.name:
             return f"there is no namespace {text(parsed.namespace)}"
         return f"no object of the cluster has the name {qname.to_text()}"

@@ -169,7 +169,7 @@ class Fates:
             return f"not ready{f': {why}' if why else ''}"
         other = _OTHER.get(self._qtype)
         if other is not None and self._alone(part, ready, qtype=other):
-            return "its address is of the other family"
+            return f"its address is IPv{4 if other == RRType.A else 6}"
         parsed = self._parsed
         if parsed.endpoint:
             name = "its name is another one" if endpoint.hostname else "no hostname"

@@ -26,13 +26,14 @@ from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import TYPES, LookupQuestion
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome, to_be_done
 from hsdns.resolver import MODELS
-from hsdns.resolver.model import UNSEEN, Packet, candidates, wire_of
+from hsdns.resolver.model import STILL_WAITING, UNSEEN, Packet, candidates, wire_of
 from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
 from hsdns.wire import printable
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
 
 CLIENT_PORT: Final = 40000
+SHORT: Final = 2  # dots of a name that a search list makes one of the cluster, less than
 WALKER: Final = "go"  # the resolver whose way through the search list is shown
 
 
@@ -65,7 +66,7 @@ async def explain_for_client(
     failed = sorted((each for each in reports if each.error), key=lambda each: each.error == UNSEEN)
     shown = failed[0] if failed else reports[0]
     explained = await _explained(explainer, shown, question, now, problems)
-    decisive = _decisive(shown, explained)
+    decisive = _decisive(shown, explained, question.name)
     cause, needed, todo = "", list(decisive.needed), decisive.todo
     is_blind = bool(decisive.blind) and decisive.outcome == "could not tell"
     if shown.error and not is_blind:
@@ -76,7 +77,11 @@ async def explain_for_client(
             who = _who(asker, shown, alike if len(alike) < len(reports) else ())
             failure = _server_failure(asker, shown, explained)
             reason, todo = failure or (found.cause, to_be_done(found.needed))
-            cause = f'{who} {"get" if " and " in who else "gets"} "{shown.error}": {reason}'
+            ending = "" if " and " in who else "s"
+            gets = f'get{ending} "{shown.error}"'
+            if shown.error == STILL_WAITING:
+                gets = f"still wait{ending}"
+            cause = f"{who} {gets}: {reason}"
             if shown.error == UNSEEN:
                 cause = f"{who}: {found.cause}"
             needed = [NeededChange(_place(asker), found.cause, found.needed)]
@@ -134,7 +139,7 @@ async def _explain_walk(
     """
     conf, (rrtype,) = MODELS[WALKER].read(asker.text), question.types
     setting, server = asker.settings[0], next(iter(conf.nameservers), "")
-    reasons = dict(setting.blocked)
+    reasons = {transport: each.sentence for transport, each in setting.blocked}
     if not any(map(setting.is_seen, conf.nameservers)):
         reasons["udp"] = f"it asks {setting.nameservers}: {UNSEEN}"
     queries: list[QueryReport] = []
@@ -149,17 +154,21 @@ async def _explain_walk(
             break
     last = found[-1] if found[-1].is_answered else min(found, key=_lacks)
     cause = f"Pod {asker.pod.path}: {reasons['udp']}" if asker.pod and "udp" in reasons else ""
+    is_blind = bool(cause) and "udp" not in dict(setting.blocked)
     error = "" if last.is_answered and not cause else f"no {last.type} record"
+    if is_blind or (last.outcome == "could not tell" and not cause):
+        error = UNSEEN
     asked = last.name.removesuffix(".")
     why = cause or f"{asked} {'has' if not error else 'has no'} {last.type} records"
+    if error == UNSEEN and not cause:
+        why = last.cause
     lookup = LookupReport(
         f"{WALKER}, for {last.type}", list(conf.search), conf.ndots, [], queries, 0.0,
         [] if error else [each.rdata for each in last.records], error or None, why,
     )  # fmt: skip
     own = last.cause
     if asked != question.name.removesuffix("."):
-        own += f"; asked as {asked}, which the search list makes of {question.name}"
-    is_blind = cause and "udp" not in dict(setting.blocked)
+        own += f"; the search list made {asked} of {question.name}"
     return structs.replace(
         last,
         name=question.name,
@@ -205,7 +214,7 @@ def _taken(shown: LookupReport) -> list[str]:
     found: dict[str, None] = {}
     for each in shown.queries:
         if each.unseen == ASSUMED and "." in each.name:
-            found[f"{each.name} is {ASSUMED}, as another server would answer"] = None
+            found[f"{each.name} is {ASSUMED}, because another server answers it"] = None
         elif each.unseen == NOT_SEEN:
             found[f"{each.nameserver} is asked too, and its answers are {NOT_SEEN}"] = None
     return list(found)
@@ -231,13 +240,12 @@ def _own_cause(
     elif shown.error == UNSEEN and shown.why.endswith(cause):
         cause = shown.why
     if asked != question.name.removesuffix("."):
-        return f"{cause}; asked as {asked}, which the search list makes of {question.name}"
+        made = f"the search list made {asked} of {question.name}"
+        return f"{cause} ({made})" if cause.endswith("?") else f"{cause}; {made}"
     names = list(dict.fromkeys(each.name for each in shown.queries))
     before = names.index(asked) if asked in names else 0
     if before:
-        cause += (
-            f"; before it the search list has {before} other names asked, as ndots is {shown.ndots}"
-        )
+        cause += f"; the search list adds {before} names before it, because ndots is {shown.ndots}"
     return cause
 
 
@@ -252,6 +260,8 @@ async def _explained(
     found: dict[str, int] = {}
     for each in shown.queries:
         rrtype = type_from_text(each.type)
+        if each.answer is not None and each.answer.rcode == "NXDOMAIN":
+            rrtype = question.types[0]  # it is of all types, and most Services have IPv4 addresses
         has_addresses = each.answer is not None and bool(each.answer.addresses)
         if each.name not in found or (has_addresses and found[each.name] != RRType.A):
             found[each.name] = rrtype
@@ -263,7 +273,7 @@ async def _explained(
     ]
 
 
-def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanation:
+def _decisive(shown: LookupReport, explained: Sequence[Explanation], name: str) -> Explanation:
     """The query that decided the result; among failed queries, the one that needs the fewest changes."""
     if not shown.error:
         last = next(
@@ -276,6 +286,16 @@ def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanat
     unseen = [
         each for each in explained if each.outcome == "could not tell" and "." in each.name[:-1]
     ]
+    # A short name that is nearly one of the cluster was hardly meant for another server.
+    meant = [
+        each
+        for each in explained
+        if each.nearest and each.outcome == "does not resolve" and name.count(".") < SHORT
+    ]
+    if meant and best.service is None:
+        return min(
+            meant, key=lambda each: "service" not in each.reading or "endpoint" in each.reading
+        )
     if shown.error == UNSEEN and unseen and best.service is None:
         return unseen[-1]
     return best

@@ -108,7 +108,7 @@ class Visit:
                 f"asks {self.whom}, a loopback address: in a Pod that is the Pod itself, so the query comes back to "
                 "this server; name the upstreams, or give the kubelet a `resolvConf` that does"
             )
-        return f"would ask {self.whom}, but an explanation asks no server" if self.whom else ""
+        return f"would ask {self.whom}; an explanation sends no queries" if self.whom else ""
 
     @property
     def did(self) -> str:
@@ -125,16 +125,14 @@ class Visit:
         if self.passed is not None:
             own, on = self.request.query, self.passed.query
             if on.qname != own.qname:
-                parts.append(f"asked on for {on.qname.to_text()} instead of {own.qname.to_text()}")
+                parts.append(f"changed the name to {on.qname.to_text()}")
             if on.qtype != own.qtype:
-                parts.append(
-                    f"asked on for {type_to_text(on.qtype)} instead of {type_to_text(own.qtype)}"
-                )
+                parts.append(f"changed the type to {type_to_text(on.qtype)}")
             parts += _changes(self.below, reply)
             if not parts:
                 zones = getattr(self.handler, "zones", None)
                 if isinstance(self.handler, Cache) and self.below is not None and self.below.fresh:
-                    return "passed on: it keeps no answer of the cluster"
+                    return "passed on: it does not cache names of the cluster"
                 is_outside = zones and own.qname.longest_of(zones) is None
                 return "passed on: the name is in none of its zones" if is_outside else "passed on"
             return "; ".join(parts)
@@ -163,7 +161,9 @@ def _changes(below: Reply | None, reply: Reply) -> list[str]:
             ttls = sorted({each.ttl for each in reply.answer})
             owners = {each.owner for each in below.answer} == {each.owner for each in reply.answer}
             found.append(
-                f"changed the TTL to {', '.join(map(str, ttls))}" if owners else "changed owners"
+                f"changed the TTL to {', '.join(map(str, ttls))}"
+                if owners
+                else "changed the owners"
             )
         else:
             found.append(f"changed the answer to {summary(reply)}")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
-from hsdns.answer_table.policy import STORED_TYPES, BlockPolicy
+from hsdns.answer_table.policy import STORED_TYPES
 from hsdns.assemble import ServedAddress
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.history import History, Noted
@@ -152,31 +152,24 @@ def table_use(
     reply: Reply,
     dependencies: Dependencies,
 ) -> str:
-    """Whether a reply is stored, as a phrase."""
+    """Why a reply is never stored, "" if it is once it has been asked for."""
     first = visits[0]
     (block, *_) = [
         each for each in listener.served[first.request.zone] if first.handler in each.handlers
     ]
+    policy = block.policy
     is_cached = any(each.told and isinstance(each.handler, Cache) for each in visits)
-    return _use(block.policy, query, reply, dependencies, is_cached=is_cached)
-
-
-def _use(
-    policy: BlockPolicy, query: Query, reply: Reply, dependencies: Dependencies, *, is_cached: bool
-) -> str:
     if is_cached and policy.stores_cached:
-        return "stored while `cache` has its entry"
+        return ""
     if policy.reason:
-        return f"not stored: {policy.reason}"
-    if dependencies.is_numerous and policy.may_store(query, reply, dependencies):
-        return "stored if it is asked for again, or made like those of all addresses"
+        return policy.reason
     if policy.may_store(query, reply, dependencies):
-        return "stored once it was asked for, until an object that it depends on changes"
+        return ""
     if query.qtype not in STORED_TYPES:
-        return f"not stored: replies for {type_to_text(query.qtype)} are not"
+        return f"replies for {type_to_text(query.qtype)} never are"
     if not dependencies.is_cacheable:
-        return "not stored: it also depends on what tells no changes"
-    return "not stored: it is not made of the cluster's state alone"
+        return "what it depends on changes without notice"
+    return "it does not depend on the cluster's state alone"
 
 
 def table_state(peek: Peek, servers: Iterable[str], query: Query, now: float) -> TableState:
@@ -202,16 +195,16 @@ def table_state(peek: Peek, servers: Iterable[str], query: Query, now: float) ->
     )
 
 
-def table_text(use: str, state: TableState) -> str:
-    """Whether a reply is stored, and the table's entry, as text."""
+def table_text(never: str, state: TableState) -> str:
+    """Whether the table has a reply, as text; `never` says why it is not stored."""
     if not state.forms:
-        return use if use.startswith("not ") else f"{use}; it does not have it now"
+        return f"not stored: {never}" if never else "not stored yet"
     if state.is_denial:
-        return f"{use}; it denies the name now, as all that do not exist in the zone"
+        return "denies it, like all names that do not exist in the zone"
     time = "" if state.age is None else f", since {state.age:.0f} s"
     if state.left is not None:
         time += f" and for {state.left:.0f} s more"
-    return f"{use}; it has it now, for queries {', '.join(state.forms)}{time}"
+    return f"stored for queries {', '.join(state.forms)}{time}"
 
 
 # The last changes of a name, from the history of a server.

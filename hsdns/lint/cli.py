@@ -7,7 +7,7 @@ Rule 2: standard output has only the report; what is not checked goes to standar
 The files that `hsdns lint` checks, and their contents:
 Rule 1: in a folder, it reads the manifests that `hsdns serve` reads, and every Corefile.
 Rule 2: files that are not manifests before Helm or kustomize has run are skipped: the folder of a chart, which is
-        reported, and the patches of a kustomization.
+        reported, the patches of a kustomization, and what it lists in comments only (kustomization.py).
 Rule 3: settings of other programs are skipped too (sources/manifest_folder.py).
 """
 
@@ -143,14 +143,16 @@ def _lint(
     files = listed.files
     problems = list(listed.problems)
     if is_fixing:
-        files, unwritten = _repair(files, judged)
+        files, unwritten = _repair(files, judged, listed.patched)
         problems += unwritten
-    read = read_files(files)
+    read = read_files(files, patched=listed.patched)
     objects = len(read.objects.manifests) + sum(
         not each.source.owner for each in read.objects.corefiles
     )
-    remarks = [*listed.remarks, *read.left_out]
-    unread = [*problems, *read.unread]
+    # A program has written standard input, and should have rendered it.
+    rendered = [each for each in read.left_out if each.startswith(f"{NAME}:")]
+    remarks = [*listed.remarks, *(each for each in read.left_out if each not in rendered)]
+    unread = [*problems, *read.unread, *rendered]
     if not objects and not unread:
         nothing = f"{' '.join(paths)}: there is no manifest and no Corefile, so nothing was checked"
         # Files are named one by one by programs too, such as pre-commit, which do not know what is in them.
@@ -163,13 +165,16 @@ def _lint(
     shown = [each for each in found if level_at_least(each.level, level)]
     mesh = [each for each in said if level_at_least(each.level, level)]
     below = len(found) - len(shown) + len(said) - len(mesh)
-    report = Report(shown, below, silenced, objects, len(files), unread, mesh)
-    say(*formatted(report, output), shown=str)
+    report = Report(shown, below, silenced, objects, len(files), unread, mesh, dict(files))
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    say(*formatted(report, output, colour=colour), shown=str)
     return UNREAD if unread else 1 if shown or mesh else 0
 
 
 def _repair(
-    files: Sequence[tuple[str, bytes]], judged: Callable[[Files], Judgement]
+    files: Sequence[tuple[str, bytes]],
+    judged: Callable[[Files], Judgement],
+    patched: frozenset[tuple[str, str]],
 ) -> tuple[list[tuple[str, bytes]], list[str]]:
     """Repair findings, write changed files, and return all files, and why some were not written."""
     from hsdns.rules.judging import read_files
@@ -178,7 +183,7 @@ def _repair(
     now = dict(files)
     changed: dict[str, int] = {}
     for _ in range(ROUNDS):
-        read = read_files(now.items())
+        read = read_files(now.items(), patched=patched)
         edits = [each.remark.edit for each in judged(read).findings if each.remark.edit]
         if not edits:
             break
@@ -223,21 +228,27 @@ CHART: Final = "Chart.yaml"
 
 
 class Listed(NamedTuple):
-    """The contents of files by name; `problems` are about unreadable files, `remarks` about skipped ones."""
+    """The contents of files by name; `problems` are about unreadable files, `remarks` about skipped ones.
+
+    `patched` are the kinds and names of objects that a kustomization changes.
+    """
 
     files: list[tuple[str, bytes]]
     problems: list[str]
     remarks: list[str]
+    patched: frozenset[tuple[str, str]] = frozenset()
 
 
 def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") -> Listed:
     """Read the files under paths, each once, except the file `without`; `-` is standard input."""
     from hsdns.corefile.mounted import COREFILE
+    from hsdns.lint.kustomization import kustomized
     from hsdns.sources.file_text import as_utf8, read_file
     from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths, settings_remark
 
     files, problems, remarks = list[tuple[str, bytes]](), list[str](), list[str]()
     corefiles: list[str] = []
+    patched = set[tuple[str, str]]()
     left_out = {os.path.realpath(without)} if without else set[str]()
     for path in paths:
         if path != STANDARD_INPUT and not os.path.exists(path):
@@ -252,7 +263,9 @@ def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") 
                 corefiles += [
                     os.path.join(folder, name) for name in names if name.startswith(COREFILE)
                 ]
-                left_out |= _patches(folder, names)
+                found = kustomized(folder, names)
+                left_out |= found.left_out
+                patched |= found.patched
     listed = [each for each in manifest_paths(paths) if os.path.realpath(each) not in left_out]
     for path in dict.fromkeys([*listed, *corefiles]):
         try:
@@ -268,7 +281,7 @@ def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") 
             remarks.append(remark)
         else:
             files.append((path, content))
-    return Listed(files, problems, remarks)
+    return Listed(files, problems, remarks, frozenset(patched))
 
 
 def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
@@ -278,30 +291,3 @@ def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
             [] if CHART in names else sorted(each for each in below if not each.startswith("."))
         )
         yield folder, sorted(names)
-
-
-def _patches(folder: str, names: Sequence[str]) -> set[str]:
-    """The files of a kustomization that contain only parts of objects."""
-    import yaml
-
-    from hsdns.sources.file_text import read_file
-    from hsdns.sources.manifest_folder import KUSTOMIZATIONS
-    from hsdns.sources.manifest_yaml import ManifestLoader
-
-    found: set[str] = set()
-    for name in names:
-        if name not in KUSTOMIZATIONS:
-            continue
-        try:
-            value = yaml.load(read_file(os.path.join(folder, name)), ManifestLoader)
-        except (OSError, yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
-            continue  # the last ones of tags, as in `!!bool x`
-        given = value if isinstance(value, dict) else {}
-        lists = [given.get(key) for key in ("patches", "patchesStrategicMerge")]
-        patches, files = (each if isinstance(each, list) else [] for each in lists)
-        listed = [each.get("path") for each in patches if isinstance(each, dict)]
-        listed += [each for each in files if isinstance(each, str)]
-        found |= {
-            os.path.realpath(os.path.join(folder, each)) for each in listed if isinstance(each, str)
-        }
-    return found

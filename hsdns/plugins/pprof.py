@@ -29,7 +29,7 @@ from urllib.parse import parse_qs
 
 from hsdns.corefile.keys import listen_address
 from hsdns.corefile.properties import only_once, read_properties
-from hsdns.corefile.tree import Directive
+from hsdns.corefile.tree import Directive, NotInHsdns
 from hsdns.http_page import TEXT, HttpPage
 from hsdns.plugin import Block, Plugin, Runtime
 
@@ -221,9 +221,10 @@ class Pprof(Plugin):
         address = listen_address(directive, DEFAULT_ADDRESS)
         for line in directive.lines:
             if line.name.text == "block":
-                raise line.error(
-                    'property "block" of pprof is not supported: Python does not record which threads wait; remove it'
-                ) from NotImplementedError()
+                raise NotInHsdns(
+                    line.name.position,
+                    'property "block" of pprof is not supported: Python does not record which threads wait; remove it',
+                )
         read_properties(directives, cls.PROPERTIES)
         return cls(address)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from hsdns.corefile.properties import Property, one, read_properties, text
-from hsdns.corefile.tree import Directive, Position, Token
+from hsdns.corefile.tree import Directive, NotInHsdns, Position, Token
 from hsdns.plugin import Block, Plugin, Runtime
 
 CLIENT_AUTH: Final = {
@@ -108,10 +108,11 @@ class Tls(Plugin):
 def _refuse_acme(directive: Directive) -> None:
     for line in directive.lines:
         if line.name.text in ACME and not directive.args:
-            raise line.error(
+            raise NotInHsdns(
+                line.name.position,
                 f'"{line.name.text}": hsdns does not obtain certificates by ACME; '
-                'use cert-manager or another tool to write them to files, and "tls CERT KEY"'
-            ) from NotImplementedError()
+                'use cert-manager or another tool to write them to files, and "tls CERT KEY"',
+            )
 
 
 def _make_context(files: Files, position: Position) -> ssl.SSLContext:

@@ -88,7 +88,7 @@ class CAres(Model):
             has_nodata |= error == NODATA
             error = NODATA if has_nodata else error
         if error == NOT_FOUND:
-            why = "no name that was tried exists"
+            why = "NXDOMAIN for every name tried"
         return Result((), error, why)
 
     def _query(

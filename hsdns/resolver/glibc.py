@@ -214,7 +214,7 @@ def _outcome(name: str, good: _Good) -> _Outcome:
     if Rcode.NOERROR in rcodes:
         return _Outcome((), NODATA, f"{name} exists, but has no address")
     if Rcode.NXDOMAIN in rcodes:
-        return _Outcome((), NONAME, f"no name that was tried exists, {name} being the last")
+        return _Outcome((), NONAME, f"NXDOMAIN for every name tried (last: {name})")
     return _Outcome(
         (), NONAME, f"{name} was answered with an error that ends the search", goes_on=False
     )

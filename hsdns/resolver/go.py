@@ -60,7 +60,7 @@ class Go(Model):
             if found:
                 return Result(tuple(found), "", f"{tried} has addresses")
         if last.error == NO_HOST:
-            last = last._replace(why="no name that was tried has addresses")
+            last = last._replace(why="no name tried has an address")
         return last
 
     def _query(

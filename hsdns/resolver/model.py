@@ -70,7 +70,7 @@ class Answer(NamedTuple):
 
 
 CLOSED: Final = Answer(is_closed=True)
-STILL_WAITING: Final = "no result: still waiting"
+STILL_WAITING: Final = "still waiting"
 UNSEEN: Final = "not known: another server answers"
 
 

@@ -112,7 +112,7 @@ class Musl(Model):
             if taken[rrtype][1].rcode == Rcode.NXDOMAIN:
                 why = f"{name} {type_to_text(rrtype)} is NXDOMAIN"
                 if any(answer.addresses for _, answer in taken.values()):
-                    why += ", which counts for musl although there are addresses"
+                    why += ", which musl takes as final, even though there are addresses"
                 return Result((), NONAME, why), True
         found: list[str] = []
         for packet, answer in sorted(taken.values(), key=lambda each: -each[0].rrtype):

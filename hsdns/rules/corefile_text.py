@@ -28,6 +28,7 @@ from hsdns.corefile.tree import (
     CorefileError,
     Directive,
     Errors,
+    NotInHsdns,
     Position,
     ServerBlock,
     Token,
@@ -183,7 +184,7 @@ class CorefileText(Files):
             )
             is_of_machine = isinstance(each.__context__, OSError) and not is_import
             is_of_machine = is_of_machine or _VARIABLE in each.message
-            if is_of_machine or isinstance(each.__cause__, NotImplementedError):
+            if is_of_machine or isinstance(each, NotInHsdns):
                 continue  # or only hsdns lacks it
             remark = self.remark(each.position, "", each.message)
             yield remark._replace(level=levels.get(each.position, ""))

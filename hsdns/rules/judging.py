@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from hsdns.cluster.controllers.document import two_clusters
 from hsdns.corefile.lexer import Source
 from hsdns.corefile.mounted import COREFILE, ConfigMap, Mounted, corefiles
 from hsdns.corefile.tree import CorefileError, Position, did_you_mean
@@ -50,9 +51,13 @@ class Files(NamedTuple):
 
 
 def read_files(
-    files: Iterable[tuple[str, bytes]], *, is_whole: bool = False, has_places: bool = True
+    files: Iterable[tuple[str, bytes]],
+    *,
+    is_whole: bool = False,
+    has_places: bool = True,
+    patched: frozenset[tuple[str, str]] = frozenset(),
 ) -> Files:
-    """Read files, given by name and content.
+    """Read files, given by name and content; `patched` are kinds and names of objects that something else changes.
 
     Without `has_places`, findings of objects in JSON have only the lines of the objects.
     """
@@ -79,9 +84,17 @@ def read_files(
                 problems = []
             manifests += found
             unread += problems
+    namespaces = [each for each in manifests if each.kind == "Namespace"]
+    mixed = two_clusters(
+        (each.name, str(each.metadata.get("uid") or ""), f"{each.file}:{each.at('').line}")
+        for each in namespaces
+    )
+    unread += filter(None, [mixed])
     silences += (silence for each in manifests for silence in _annotations(each))
     texts += corefiles_of(manifests)
-    return Files(Objects(manifests, texts, is_whole=is_whole), silences, unread, left_out)
+    return Files(
+        Objects(manifests, texts, is_whole=is_whole, patched=patched), silences, unread, left_out
+    )
 
 
 def read_dump(name: str, items: Iterable[bytes], line: int) -> Files:

@@ -45,7 +45,7 @@ from hsdns.sources.manifest_yaml import field_node, field_place, json_node, key_
 # Rule: positions in an object in JSON are computed on demand; in a dump only those of objects, which cost nothing.
 
 
-_PLAIN: Final = re.compile(r"[a-z][a-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
+_PLAIN: Final = re.compile(r"[a-z][A-Za-z0-9.-]*(?:/[A-Za-z0-9_.-]+)?")
 _WORDS: Final = frozenset("true false yes no on off null y n".split())
 
 
@@ -120,6 +120,18 @@ class Manifest:
         return Position(
             self.file, line + self._line - 1, column + (self._column if line == 1 else 0)
         )
+
+    def within(self, field: str, text: str, start: int, word: str) -> Position:
+        """The position of a word in a text that a field has; that of the field if the file has it otherwise there."""
+        at, node = self.at(field), field_node(self.node, field)
+        lines = (self.whole or b"").decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+        row, column = at.line - 1, at.column - 1
+        if getattr(node, "style", None) == "|":
+            row, column = row + 1 + text.count("\n", 0, start), 0
+            before = text[text.rfind("\n", 0, start) + 1 : start]
+            column = lines[row].find(before + word) + len(before) if row < len(lines) else 0
+        column = lines[row].find(word, max(column, 0)) if row < len(lines) else -1
+        return at if column < 0 else Position(self.file, row + 1, column + 1)
 
     def remark(
         self, field: str, sentence: str, *, level: str = "", at: str = "", edit: Edit | None = None
@@ -210,10 +222,19 @@ class Objects:
         corefiles: Sequence[CorefileText] = (),
         *,
         is_whole: bool = False,
+        patched: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.manifests = manifests
         self.corefiles = corefiles
         self.is_whole = is_whole
+        self._patched = patched
+
+    def is_patched(self, *manifests: Manifest) -> bool:
+        """Whether something else, such as a kustomization, changes one of some objects."""
+        words = {(each.kind, each.name) for each in manifests} | {
+            ("", each.name) for each in manifests
+        }
+        return not self._patched.isdisjoint(words | {(each.kind, "") for each in manifests})
 
     @cached_property
     def view(self) -> View:
@@ -336,6 +357,12 @@ class Objects:
     def namespaces(self) -> set[str]:
         """The namespaces of the Services."""
         return {each.namespace for each, _ in self.services} - {""}
+
+    @cached_property
+    def is_placed(self) -> bool:
+        """Whether each Service and each workload says its namespace."""
+        pods = (each.manifest for each in self.templates)
+        return all(each.namespace for each in chain(pods, (each for each, _ in self.services)))
 
     @cached_property
     def custom(self) -> list[Manifest]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -23,7 +25,7 @@ from hsdns.wire import counted, printable
 class Report(NamedTuple):
     """The content of a report: findings at or over the level, the number below it, silenced ones, and what was read.
 
-    `mesh` are findings of istioctl.
+    `mesh` are findings of istioctl, `texts` the contents of the files by name.
     """
 
     findings: list[Finding]
@@ -33,14 +35,17 @@ class Report(NamedTuple):
     files: int
     unread: list[str]
     mesh: Sequence[MeshFinding] = ()
+    texts: Mapping[str, bytes] = {}
 
 
 FORMATS: Final = ("text", "json", "sarif", "junit", "github")
 
 
-def formatted(report: Report, output: str) -> list[str]:
-    """The lines of the report in a format, with names that control nothing."""
-    writers = zip(FORMATS, (_plain, _json, _sarif, _junit, _github), strict=True)
+def formatted(report: Report, output: str, *, colour: bool = False) -> list[str]:
+    """The lines of the report in a format, with names that control nothing; text may have colours."""
+    if output == "text":
+        return _plain(report, colour=colour)
+    writers = zip(FORMATS[1:], (_json, _sarif, _junit, _github), strict=True)
     return dict(writers)[output](report)
 
 
@@ -87,20 +92,46 @@ def as_json(finding: Finding) -> dict[str, object]:
     }
 
 
-# Text: a line for each finding, then the pages of their rules, then a line with counts.
+# Text: the findings of each object, with the lines that they are about; then a line with counts.
 
 
-def _plain(report: Report) -> list[str]:
+_COLOURS: Final = {"error": "31", "warning": "33", "note": "36"}
+_BOLD, _DIM = "1", "2"
+_WIDTH: Final = 100  # of the part of a long line that is shown
+_BEFORE: Final = 40  # of it before the place
+_MARKED: Final = re.compile(r"[^\s,;{}\[\]]*[^\s,;:{}\[\]]|.")
+_REPAIRED: Final = "[*]"
+
+
+def _plain(report: Report, *, colour: bool) -> list[str]:
     """The report for a terminal, line by line."""
-    lines = [str(each) for each in report.findings]
-    pages = {each.rule.code: each.rule for each in report.findings}
-    if pages:
+
+    def painted(text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if colour and text else text
+
+    lines = list[str]()
+    groups = defaultdict[tuple[str, str], list[Finding]](list)
+    for each in report.findings:
+        groups[each.at.file, each.remark.place].append(each)
+    for (file, place), group in groups.items():
+        lines += ["", painted(printable(place or file), _BOLD)]
+        for each in group:
+            level, hue = painted(each.level, _COLOURS[each.level]), _COLOURS[each.level]
+            said = ": ".join(filter(None, [each.remark.field, each.remark.sentence]))
+            code = f"{each.rule.code} {_REPAIRED}" if each.remark.edit else each.rule.code
+            if colour:
+                code = f"\x1b]8;;{each.page}\x1b\\{code}\x1b]8;;\x1b\\"  # a link to its page
+            end = f"{painted(code, _BOLD)} {painted(printable(str(each.at)), _DIM)}"
+            lines.append(f"  {level}: {printable(said)} {end}")
+            for gutter, text, mark in _excerpt(each, report.texts.get(file, b"")):
+                lines.append(f"{painted(gutter, _DIM)}{text}{painted(mark, hue)}")
+    if report.mesh:
         lines += [
             "",
-            *(f"{code} {rule.title}: {rule.page}" for code, rule in sorted(pages.items())),
+            f"{TOOL} finds:",
+            *(printable(f"{each}: {each.page}") for each in report.mesh),
         ]
-    if report.mesh:
-        lines += ["", f"{TOOL} finds:", *(f"{each}: {each.page}" for each in report.mesh)]
+    del lines[:1]
     counts = {level: sum(each.level == level for each in report.findings) for level in LEVELS}
     found = ", ".join(counted(each, level) for level, each in counts.items() if each)
     is_unseen = report.unread and not report.objects
@@ -118,7 +149,33 @@ def _plain(report: Report) -> list[str]:
     if lines:
         lines.append("")
     lines.append(f"{found} in {where}" + (f" ({', '.join(more)})" if more else ""))
-    return list(map(printable, lines))
+    repaired = sum(each.remark.edit is not None for each in report.findings)
+    if repaired:
+        lines.append(f"{_REPAIRED} {repaired} can be repaired with -fix")
+    return lines
+
+
+def _excerpt(finding: Finding, content: bytes) -> Iterator[tuple[str, str, str]]:
+    """The line of a finding, and one with marks below its place: what stands before the line, the line, the marks."""
+    _, number, column = finding.at
+    rows = content.decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+    if not 0 < number <= len(rows) or not rows[number - 1].strip():
+        return
+    line, edit = rows[number - 1].rstrip("\r"), finding.remark.edit
+    if column == 1:
+        column += len(line) - len(line.lstrip())
+    found = _MARKED.match(line, column - 1)
+    end = found.end() if found is not None else column
+    if edit is not None and edit.start == finding.at and edit.end.line == number:
+        end = edit.end.column - 1
+    first = max(column - 1 - _BEFORE, 0) if len(line) > _WIDTH else 0
+    before, shown = (
+        printable(line[first:last].expandtabs(4)) for last in (column - 1, first + _WIDTH)
+    )
+    marked = printable(line[column - 1 : end].expandtabs(4))
+    start, rest = "…" if first else "", "…" if len(line) > first + _WIDTH else ""
+    yield f"{number:>6} | ", f"{start}{shown}{rest}", ""
+    yield f"{'':>6} | ", " " * len(start + before), "^" * max(len(marked), 1)
 
 
 def _some(count: int, noun: str) -> str:

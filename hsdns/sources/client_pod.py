@@ -28,6 +28,7 @@ from hsdns.cluster.controllers.network_policy import (
     KNOWN,
     NAME_LABEL,
     USUAL,
+    Denial,
     Peer,
     denied,
     pod_ports,
@@ -63,7 +64,7 @@ def pod_reading(pod: PodManifest, addresses: Sequence[str], found: AroundPod) ->
         servers |= dict.fromkeys(("127.0.0.1", "::1"), "a container of the Pod")
     own = around.peer(pod.metadata.namespace, pod.metadata.labels or {}, addresses)
 
-    def denied_of(address: str) -> Mapping[str, str]:
+    def denied_of(address: str) -> Mapping[str, Denial]:
         return around.denied(own, address)
 
     can_tell = None if unread else denied_of
@@ -99,6 +100,8 @@ async def read_surroundings(transport: Transport, namespace: str, seconds: float
     ]
     for each in KNOWN:
         place, labels = each.namespace, labels_text(each.labels)
+        if place != namespace:
+            kinds.append(policies._replace(namespace=place))
         kinds += [
             Listed("services", "Service", "v1", (each.name,), place),
             Listed("pods", "Pod", "v1", namespace=place, labels=labels),
@@ -165,7 +168,7 @@ class _Dns:
         of_namespace = {NAME_LABEL: namespace, **self._labels.get(namespace, {})}
         return Peer(namespace, labels, of_namespace, addresses, ports)
 
-    def denied(self, own: Peer, address: str) -> Mapping[str, str]:
+    def denied(self, own: Peer, address: str) -> Mapping[str, Denial]:
         """What NetworkPolicies deny on the way to a server; without its Pods, the usual ones are assumed."""
         if ip_address(address).is_loopback:
             return {}

@@ -4,7 +4,7 @@ Path: doctor/cli.py -> here -> apiserver/client.py; rules/judging.py reads the d
 Rule 1: only lists are requested, in pages; nothing is written to the cluster, and Secrets are not requested.
 Rule 2: it omits environment variables, commands, arguments and volumes of Pods, except istiod's domain, what containers
         wrote, and annotations except those that rules read: kubectl repeats whole objects in them.  It contains only
-        the Corefile of a ConfigMap, and the DNS settings of the kubelets' ConfigMap.
+        the Corefile of a ConfigMap with what it may import, and the DNS settings of the kubelets' ConfigMap.
 Rule 3: the dump records what could not be read, with the reason, and contains the rest.
 Rule 4: answers of DNS servers are in it as objects of a separate kind.
 Rule 5: an object is decoded once, into the fields that are kept, and stays in JSON: large clusters have 200 MB.
@@ -51,6 +51,11 @@ MAX_ERROR_LEN: Final = 4096
 READ_TIMEOUT: Final = 30.0  # seconds without data
 _OWN: Final = "hsdns.io/"
 _KUBELET: Final = "kubelet"  # the key of kubeadm's ConfigMap kubelet-config
+_IMPORTED: Final = (
+    ".server",
+    ".override",
+    ".conf",
+)  # what Corefiles import, as those of AKS and k3s
 _DOMAIN: Final = "--domain"  # of istiod
 _CONFIG_MAPS: Final = ("coredns", "node-local-dns", "coredns-custom", "hsdns", "kubelet-config")
 _WORKLOADS: Final = ("StatefulSet", "Deployment", "DaemonSet")  # each has a pod template
@@ -421,7 +426,7 @@ def pruner(kind: Listed) -> Callable[[msgspec.Raw], bytes]:
             found.data = {
                 key: _kubelet(each) if key == _KUBELET else each
                 for key, each in (found.data or {}).items()
-                if key in ("Corefile", _KUBELET) or key.endswith(".server")
+                if key in ("Corefile", _KUBELET) or key.endswith(_IMPORTED)
             }
         elif shape is _WORKLOAD or shape is _POD:
             template = found if shape is _POD else found.spec and found.spec.template

@@ -114,7 +114,12 @@ def read_manifest_file(content: bytes, path: str) -> ManifestFile:
 
 
 def _warnings(found: ObjectRead) -> Iterator[tuple[int, str]]:
-    if found.kept is not None and found.item is not None:
+    # What becomes of an address is said where it is read.
+    if (
+        found.kept is not None
+        and found.item is not None
+        and "is not an IP address" not in str(found.kept)
+    ):
         sentence = f"{_display_name(found.item.head)}: {found.kept}; it is served, as its API server has it"
         yield _line_in(found.item, found.kept.field), sentence
     yield from found.remarks

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from hsdns.cluster.controllers.document import Document
+from hsdns.cluster.controllers.document import Document, two_clusters
 from hsdns.cluster.controllers.kinds import Endpoints, PodManifest, Workload
 from hsdns.cluster.controllers.simulation import running_pods, simulate
 from hsdns.cluster.controllers.workload import has_ended
@@ -29,6 +29,7 @@ from hsdns.cluster.objects import (
     EndpointSlice,
     Event,
     Identity,
+    Namespace,
     Object,
     Service,
     Synced,
@@ -372,6 +373,12 @@ class Manifests:
             documents += found.documents
             refused += found.refused
             is_whole = is_whole and not found.is_broken
+        namespaces = (each for each in documents if isinstance(each.object, Namespace))
+        if mixed := two_clusters(
+            (each.name, each.object.metadata.uid, each.where) for each in namespaces if each.object
+        ):
+            documents, refused, is_whole = [], [], False
+            sentences = [(logging.ERROR, mixed)]
         by_key = {each.key: each for each in documents}
         for each in refused:
             if each.key in self._documents and each.key not in by_key:

@@ -86,7 +86,7 @@ REPAIRED = {
     "tolerate": ("clusterIP: None", "clusterIP: None, publishNotReadyAddresses: true"),
     "port-name": ('{name: ""', "{name: http"),
     "hostname": ("subdomain: web", "subdomain: web, hostname: web-7d4b9-x2x5k"),
-    "external-name": ("10.1.2.3}", "kubernetes.default.svc.cluster.local}"),
+    "external-name": ("ExternalName, externalName: 10.1.2.3", "ClusterIP, clusterIP: 10.96.7.7"),
     "import": ("ready: false", "ready: true"),
     "ndots": ('value: "1"', 'value: "2"'),
     "long": ("      - monitoring.services.datacenter-3.internal.example.org\n", ""),

@@ -7,6 +7,7 @@ to take the first.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import socket
@@ -171,3 +172,16 @@ def test_the_namespace_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "namespace").write_text("shop\n")
     assert source.default_namespace(source.cluster_tokens(())) == "shop"
     assert source.default_namespace(source.source_tokens(["demo"], None)) == "default"
+
+
+def test_several_kubeconfigs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that has the context, by default that of the first current context."""
+    for name, current in (("a", ""), ("b", "two")):
+        text = {"current-context": current, "contexts": [{"name": name, "context": {}}]}
+        (tmp_path / name).write_text(json.dumps(text))
+    (tmp_path / "c").write_text(json.dumps({"contexts": [{"name": "two", "context": {}}]}))
+    monkeypatch.setenv("KUBECONFIG", ":".join(str(tmp_path / each) for each in "xabc"))
+    monkeypatch.setattr(source, "is_in_pod", lambda: False)
+    assert source.access_of() == (str(tmp_path / "c"), "two")
+    assert source.access_of(context="b") == (str(tmp_path / "b"), "b")
+    assert source.access_of(context="none") == (str(tmp_path / "a"), "none")

@@ -66,6 +66,7 @@ OBJECTS: list[Object] = [
         (Lead((b"none",), ((b"none", b"db"),)), []),
         (Lead(address="10.0.0.1"), ["db", "db-0", "db-1", "named", "shop"]),
         (Lead(address="10.0.0.4"), ["y"]),
+        (Lead(pod="db"), ["db-0"]),
         (Lead(), []),
     ],
 )

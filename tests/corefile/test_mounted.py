@@ -8,6 +8,7 @@ import pytest
 
 from hsdns.corefile.lexer import Source
 from hsdns.corefile.mounted import ConfigMap, corefiles
+from hsdns.corefile.parser import parse
 
 MAIN = ConfigMap(
     "a", "dns", {key: Source("", f"dns[{key}]") for key in ("Corefile", "x.conf", "y.conf")}
@@ -41,3 +42,23 @@ def test_files_of_a_glob(mounts: list[dict[str, Any]], pattern: str, found: list
     sources = [mounted.open_file(path) for path in mounted.list_files(pattern)]
     assert [each.file for each in sources if isinstance(each, Source)] == found
     assert (pattern in mounted.unknown) == (not found)
+
+
+def test_an_import_in_an_imported_file() -> None:
+    """It is relative to that file, where the Pod has it."""
+    texts = {
+        "dns": {"Corefile": "import own/x.conf"},
+        "custom": {"x.conf": "import z.conf", "z.conf": ".:53 {\n whoami\n}"},
+    }
+    maps = [
+        ConfigMap("a", name, {key: Source(text, "a.yaml") for key, text in values.items()})
+        for name, values in texts.items()
+    ]
+    volumes = [{"name": each, "configMap": {"name": each}} for each in texts]
+    mounts = [mount("/etc", "dns"), mount("/etc/own")]
+    pod = {"containers": [{"volumeMounts": mounts}], "volumes": volumes}
+    (mounted,) = corefiles(maps, [("a", pod)])
+    parsed = parse(
+        "a.yaml", text=mounted.source, environ={}, known_directives=["whoami"], files=mounted
+    )
+    assert [key.text for block in parsed.blocks for key in block.keys] == [".:53"]

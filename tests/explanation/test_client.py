@@ -145,7 +145,7 @@ def test_a_short_name_before_the_cluster_is_read(tmp_path: Path) -> None:
 
     async def meant(text: str, namespace: str = "") -> str:
         async with started(found, kubernetes_blocks(found)) as runtime:
-            return await name_of(found, runtime, read_word(text, namespace))
+            return await name_of(runtime, read_word(text, namespace))
 
     assert asyncio.run(meant("web", "shop")) == "web.shop.svc.kube.test."
     assert asyncio.run(meant("web.kube.test")) == "web.kube.test"
@@ -275,5 +275,5 @@ status: {{phase: Running, podIP: 10.244.0.8, podIPs: [{{ip: 10.244.0.8}}]}}
             api.apply(*map(yaml.safe_load, texts))
             found = find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/app")
     assert server in found.servers
-    assert list(dict(found.denied).values())[:1] == [denied] * bool(denied)
+    assert [each.sentence for _, each in found.denied][:1] == [denied] * bool(denied)
     assert [each for each in found.remarks if not each.startswith("the cluster's DNS")] == [remark] * bool(remark)  # fmt: skip

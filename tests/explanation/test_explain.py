@@ -46,7 +46,7 @@ forward . 127.0.0.53 [::1]:5353
          "cluster.local.:53", 7),
         ("web.shop.cluster.local.", "does not resolve",
          "NXDOMAIN: svc is missing; web.shop.svc.cluster.local exists", "cluster.local.:53", 7),
-        ("a.test.", "could not tell", "forward would ask 192.0.2.53:53, but an explanation asks no server", ".:53", 0),
+        ("a.test.", "could not tell", "forward would ask 192.0.2.53:53; an explanation sends no queries", ".:53", 0),
         ("a.loop.test.", "could not tell",
          "forward asks 127.0.0.53:53 or [::1]:5353, a loopback address: in a Pod that is the Pod itself, so the query comes "
          "back to this server; name the upstreams, or give the kubelet a `resolvConf` that does", "loop.test.:53", 0),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.cluster.controllers.network_policy import Denial
 from hsdns.cluster.objects import Object
 from hsdns.explanation.client import Client, ClientPod
 from hsdns.explanation.explain import Explainer
@@ -56,7 +57,7 @@ SHOP = PodDns("shop")
 
 
 def explain(
-    name: str, pod: PodDns | str, *resolvers: str, types: tuple[int, ...] = (RRType.A, RRType.AAAA), denied: tuple[tuple[str, str], ...] = ()
+    name: str, pod: PodDns | str, *resolvers: str, types: tuple[int, ...] = (RRType.A, RRType.AAAA), denied: tuple[tuple[str, Denial], ...] = ()
 ) -> Explanation:  # fmt: skip
     """Explain a lookup of a Pod NS/p, or with a resolv.conf."""
     server = MemoryServer(COREFILE, None, OBJECTS)
@@ -105,14 +106,15 @@ def test_an_old_musl_drops_a_truncated_answer() -> None:
 @pytest.mark.parametrize(
     ("blocked", "resolver", "first", "name"),
     [
-        ({"tcp": "P allows UDP"}, "glibc", 'Pod shop/p with glibc gets "no result: still waiting": P allows UDP, and the '
+        ({"tcp": "P allows UDP"}, "glibc", 'Pod shop/p with glibc still waits: P allows UDP, and the '
          "answer for big.shop.svc.cluster.local is too long for UDP", "big"),
         ({"udp": "P allows none", "tcp": "P allows none"}, "musl", 'Pod shop/p with musl gets "Try again": P allows none', "web"),
         ({"tcp": "P allows UDP"}, "musl", "NOERROR: ", "web"),
     ],
 )  # fmt: skip
 def test_network_policy(blocked: dict[str, str], resolver: str, first: str, name: str) -> None:
-    found = explain(name, SHOP, resolver, denied=tuple(blocked.items()))
+    denials = tuple((each, Denial(sentence, "")) for each, sentence in blocked.items())
+    found = explain(name, SHOP, resolver, denied=denials)
     assert found.cause.startswith(first)
 
 
@@ -120,7 +122,7 @@ def test_what_a_result_rests_on() -> None:
     found = explain("web.shop", PodDns("shop", options={"ndots": "1"}), "glibc")
     assert (found.outcome, found.blind) == (
         "resolves",
-        ["web.shop is taken as missing, as another server would answer"],
+        ["web.shop is assumed missing, because another server answers it"],
     )
     found = explain("web", PodDns("shop", nameservers=["192.0.2.8"]), "musl")
     assert (found.outcome, found.blind) == (

@@ -350,6 +350,7 @@ def names(found: Reading) -> list[str]:
         (Lead((b"none",), ((b"none", b"db"),)), []),
         (Lead((b"sh/op",), ((b"sh/op", b"../db"),)), []),
         (Lead(address="10.0.0.1"), ["EndpointSlice db-1", "Pod db-0"]),
+        (Lead(pod="db-0"), ["Pod db-0"]),
         (Lead(), []),
     ],
 )  # fmt: skip

@@ -468,7 +468,7 @@ def read(folder: Path, name: str, more: str = "") -> PodReading:
 def denied(folder: Path, more: str, address: str = "10.96.0.10") -> Mapping[str, str]:
     found = read(folder, "web", more).denied
     assert found is not None
-    return found(address)
+    return {transport: each.sentence for transport, each in found(address).items()}
 
 
 def test_what_a_network_policy_denies(tmp_path: Path) -> None:

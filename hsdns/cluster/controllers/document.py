@@ -9,7 +9,7 @@ Rule 2: an object without a namespace is in `default`, as with kubectl.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -42,6 +42,21 @@ class Document(NamedTuple):
     def __str__(self) -> str:
         path = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.kind} {path}"
+
+
+def two_clusters(namespaces: Iterable[tuple[str, str, str]]) -> str:
+    """The sentence about Namespaces of two clusters, "" if there are none; each has a name, a uid and a place.
+
+    One that is never made anew has another uid in each.
+    """
+    firsts: dict[str, tuple[str, str]] = {}
+    for name, uid, where in namespaces:
+        if name not in ("kube-system", "default") or not uid:
+            continue
+        first, place = firsts.setdefault(name, (uid, where))
+        if first != uid:
+            return f"{place} and {where} are of two clusters, as Namespace {name} has another uid in each; name one"
+    return ""
 
 
 def check_document(

@@ -42,8 +42,8 @@ HEADLESS_LABEL = "service.kubernetes.io/headless"
 MIRRORING = "endpointslicemirroring-controller.k8s.io"
 MADE_BY = {"endpointslice-controller.k8s.io", MIRRORING}
 NO_ADDRESSES = "addressType FQDN has no defined meaning, and kube-proxy skips the slice"
-_SKIP_LABEL = "endpointslice.kubernetes.io/skip-mirror"
-_LEADER = "control-plane.alpha.kubernetes.io/leader"  # of Endpoints that are a lock
+SKIP_MIRROR = "endpointslice.kubernetes.io/skip-mirror"
+LEADER = "control-plane.alpha.kubernetes.io/leader"  # of Endpoints that are a lock
 _Ports = tuple[tuple[str, str, int], ...]  # name, protocol, number
 
 
@@ -158,9 +158,7 @@ def is_made(found: EndpointSlice) -> bool:
 def is_mirrored(endpoints: Endpoints) -> bool:
     """Whether the controller makes slices of an Endpoints object."""
     meta = endpoints.metadata
-    return (meta.labels or {}).get(_SKIP_LABEL) != "true" and _LEADER not in (
-        meta.annotations or {}
-    )
+    return (meta.labels or {}).get(SKIP_MIRROR) != "true" and LEADER not in (meta.annotations or {})
 
 
 def mirrored_slices(endpoints: Endpoints, taken: set[str]) -> list[EndpointSlice]:

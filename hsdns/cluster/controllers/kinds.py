@@ -304,12 +304,20 @@ class EgressRule(msgspec.Struct, frozen=True):
     ports: list[PolicyPort] | None = None
 
 
+class IngressRule(msgspec.Struct, frozen=True):
+    """networking/v1 NetworkPolicyIngressRule; `peers` is its field `from`."""
+
+    peers: list[PolicyPeer] | None = msgspec.field(name="from", default=None)
+    ports: list[PolicyPort] | None = None
+
+
 class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
-    """networking/v1 NetworkPolicySpec: the fields for egress."""
+    """networking/v1 NetworkPolicySpec."""
 
     pod_selector: LabelSelector = LabelSelector()
     policy_types: list[str] | None = None
     egress: list[EgressRule] | None = None
+    ingress: list[IngressRule] | None = None
 
 
 class NetworkPolicy(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
-"""Whether NetworkPolicies let a Pod reach the cluster's DNS, over UDP and over TCP.
+"""Whether NetworkPolicies let a Pod reach the cluster's DNS, and the DNS be reached, over UDP and over TCP.
 
 Path: sources/client_pod.py and rules/checks/network_policy.py -> here; no answer depends on it.
-Source: Kubernetes networking/v1 NetworkPolicy: a Pod that egress policies select may send only what they allow.
+Source: Kubernetes networking/v1 NetworkPolicy: a Pod that egress policies select may send only what they allow,
+and one that ingress policies select gets only what they allow.
 
 The Service of the cluster's own DNS: its name, the labels of its pods, and the ports that these listen on:
 Rule: NetworkPolicies apply to the port of the pods; the Service's port 53 is translated to it before they apply.
@@ -10,12 +11,13 @@ Source: kubeadm's Service kube-dns; OpenShift's DNS operator, whose pods listen 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address, ip_network
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import (
     ContainerPort,
+    EgressRule,
     LabelExpression,
     LabelSelector,
     NetworkPolicy,
@@ -43,44 +45,85 @@ class Peer(NamedTuple):
     ports: frozenset[int] = frozenset({PORT})
 
 
+class Denial(NamedTuple):
+    """What policies deny over a transport, and what they would have to allow."""
+
+    sentence: str
+    needed: str
+
+
 def denied(
     policies: Sequence[NetworkPolicy],
     pod: Peer,
     servers: Sequence[Peer],
     where: str = "the cluster's DNS",
-) -> dict[str, str]:
-    """The transports over which a Pod reaches none of the servers, each with a sentence that names the policies."""
-    chosen = [each for each in policies if is_for(each, pod)]
-    if not chosen:
-        return {}
-    allowed = {
-        transport
-        for transport in PORT_NAMES
-        for policy in chosen
-        for rule in policy.spec.egress or ()
-        for server in servers
-        if not rule.ports or any(_has_port(each, transport, server.ports) for each in rule.ports)
-        if not rule.to or any(_has_peer(each, policy, server) for each in rule.to)
-    }
-    number = " or ".join(map(str, sorted({port for each in servers for port in each.ports})))
+) -> dict[str, Denial]:
+    """The transports over which a Pod reaches none of the servers, by policies for either of them."""
+    leaving = [each for each in policies if is_for(each, pod)]
+    number = _listed({port for each in servers for port in each.ports})
+    sent = {each for server in servers for each in _allowed(leaving, server, server, "egress")}
+    if len(sent) < len(PORT_NAMES):
+        at = where if servers[0].namespace else f"the ipBlock {_blocks(servers[0].addresses)}"
+        needed = f"allows port {number} over UDP and TCP to {at}"
+        return dict(_denials(leaving, sent, number, f"to {where}", needed))
+    entering = [each for each in policies for server in servers if is_for(each, server, "Ingress")]
+    got = set[str]()
+    for server in servers:
+        own = [each for each in policies if is_for(each, server, "Ingress")]
+        got.update(_allowed(own, pod, server, "ingress"))
+    whence = f"from namespace {pod.namespace} to {where}"
+    needed = f"allows port {number} over UDP and TCP {whence}"
+    return dict(
+        _denials(list({id(each): each for each in entering}.values()), got, number, whence, needed)
+    )
+
+
+def _denials(
+    chosen: Sequence[NetworkPolicy], allowed: Collection[str], number: str, way: str, needed: str
+) -> Iterator[tuple[str, Denial]]:
     names = ", ".join(f"{each.metadata.namespace}/{each.metadata.name}" for each in chosen)
     place = f"NetworkPolicy {names}" if len(chosen) == 1 else f"NetworkPolicies {names}"
     verb = "allows" if len(chosen) == 1 else "allow"
-    found = {}
     for transport in PORT_NAMES:
         if transport not in allowed:
             other = next((each.upper() for each in PORT_NAMES if each in allowed), "")
             what = f"port {number} over {other} only" if other else f"no port {number}"
-            found[transport] = f"{place} {verb} {what} to {where}"
-    return found
+            which = "the policy" if len(chosen) == 1 else "one of the policies"
+            yield transport, Denial(f"{place} {verb} {what} {way}", f"{which} {needed}")
 
 
-def is_for(policy: NetworkPolicy, pod: Peer) -> bool:
-    """Whether a policy selects the egress of a Pod."""
+def _allowed(chosen: Sequence[NetworkPolicy], peer: Peer, server: Peer, way: str) -> Iterator[str]:
+    """The transports that policies for one end allow to a server; `peer` is the other end."""
+    for transport in PORT_NAMES:
+        if not chosen:
+            yield transport
+        for policy in chosen:
+            listed = policy.spec.egress if way == "egress" else policy.spec.ingress
+            for rule in listed or ():
+                peers = rule.to if isinstance(rule, EgressRule) else rule.peers
+                is_port = not rule.ports or any(
+                    _has_port(each, transport, server.ports) for each in rule.ports
+                )
+                if is_port and (not peers or any(_has_peer(each, policy, peer) for each in peers)):
+                    yield transport
+
+
+def _listed(ports: Collection[int]) -> str:
+    return " or ".join(map(str, sorted(ports)))
+
+
+def _blocks(addresses: Sequence[str]) -> str:
+    """Addresses as the ipBlocks of a policy."""
+    found = (ip_address(each) for each in addresses)
+    return ", ".join(f"{each}/{each.max_prefixlen}" for each in found)
+
+
+def is_for(policy: NetworkPolicy, pod: Peer, way: str = "Egress") -> bool:
+    """Whether a policy selects the egress or the ingress of a Pod."""
     spec = policy.spec
-    types = spec.policy_types or (["Egress"] if spec.egress is not None else [])
+    types = spec.policy_types or ["Ingress", *(["Egress"] if spec.egress is not None else [])]
     is_near = (policy.metadata.namespace or "default") == pod.namespace
-    return "Egress" in types and is_near and _matches(spec.pod_selector, pod.labels)
+    return way in types and is_near and _matches(spec.pod_selector, pod.labels)
 
 
 def names_dns(port: PolicyPort, ports: frozenset[int]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hsdns.causes.alias import DOMAIN
-from hsdns.causes.behind import cause_behind
+from hsdns.causes.behind import cause_behind, mirror_mark, not_mirrored, unread_slice
 from hsdns.causes.pod import why_unready
 from hsdns.causes.ports import (
     differing_ports,
@@ -19,6 +19,7 @@ from hsdns.causes.ports import (
     without_ports,
     wrong_target,
 )
+from hsdns.cluster.controllers.endpointslice import LEADER, SKIP_MIRROR
 from hsdns.cluster.controllers.kinds import Endpoints, is_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
@@ -44,8 +45,6 @@ from hsdns.rules.objects import (
 from hsdns.rules.rule import Remark
 from hsdns.wire.encode import MAX_TCP_LEN
 
-SKIP_MIRROR: Final = "endpointslice.kubernetes.io/skip-mirror"
-LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 MOST_MIRRORED: Final = (
     1000  # addresses of a subset, unless kube-controller-manager has another limit
 )
@@ -116,11 +115,12 @@ def orphaned(objects: Objects, manifest: Manifest, found: EndpointSlice) -> Iter
             and not service.spec.selector
             and service.spec.type != "ExternalName"
         ]
-        hint = did_you_mean(owner, without)
+        own = [each for each in without if manifest.name.startswith(f"{each}-")]
+        hint = did_you_mean(owner, without) or (f'; did you mean "{own[0]}"?' if own else "")
         if hint or objects.is_whole:
             yield manifest.remark(
                 f"metadata.labels[{SERVICE_NAME_LABEL}]",
-                f"there is no Service {owner}, so nothing reads the slice{hint or '; add the Service'}",
+                f"{unread_slice(owner)}{hint or '; add the Service'}",
             )
 
 
@@ -139,23 +139,17 @@ def slice_without_ports(objects: Objects, service: Manifest, spec: Service) -> I
 
 
 @check("HS153", needs="files", each="manual")
-def not_mirrored(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
+def unmirrored(objects: Objects, service: Manifest, spec: Service) -> Iterator[Remark]:
     """Endpoints that are not mirrored to EndpointSlices, or only in part."""
     if objects.slices_of(service):
         return
     for manifest, found in objects.endpoints_of(service):
-        labels, annotations = found.metadata.labels or {}, manifest.annotations
-        field = ""
-        if labels.get(SKIP_MIRROR) == "true":
-            field = f"metadata.labels[{SKIP_MIRROR}]"
-        elif LEADER in annotations:
-            field = f"metadata.annotations[{LEADER}]"
-        if field:
-            what = "label" if "labels" in field else "annotation"
+        mark = mirror_mark(found)
+        if mark:
+            kind, key = ("labels", SKIP_MIRROR) if "label" in mark else ("annotations", LEADER)
             yield manifest.remark(
-                field,
-                f"with this {what} no EndpointSlice is made of the Endpoints, and DNS reads slices only, so "
-                f"{service} has no addresses; remove it, or add an EndpointSlice",
+                f"metadata.{kind}[{key}]",
+                f"{not_mirrored(mark)}, so {service} has no addresses; remove it, or add an EndpointSlice",
             )
             continue
         for at, subset in enumerate(found.subsets or ()):
@@ -183,9 +177,11 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
     pods = objects.selected(manifest, selector)
     if not pods or any(not each.spec.containers for each in pods):
         return  # a template without containers is incomplete
+    if objects.is_patched(manifest, *(each.manifest for each in pods)):
+        return
     ports = service.spec.ports or []
     missing = [each for each in ports if not _is_there(each, pods)]
-    targets = {target for each in ports for target in (each.target_port, each.port)}
+    targets = {each.target_port or each.port for each in ports}
     for at, port in enumerate(ports):
         name = port.target_port
         if not isinstance(name, str) or _is_there(port, pods):
@@ -193,8 +189,8 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
         every = [each for one in pods for each in ports_of(one.spec)]
         known = {each.name: each for each in every if each.name}
         free = {key: one for key, one in known.items() if not targets & {key, one.container_port}}
-        meant = meant_port(port, known, free)
-        hint, other = meant or did_you_mean(name, known), known.get(name)
+        meant = meant_port(port, free)
+        hint, other = meant or did_you_mean(name, free), known.get(name)
         whose = f"{pods[0].manifest.kind} {pods[0].manifest.name}"
         field = f"spec.ports[{at}].targetPort"
         # If others exist, it may belong to a feature that is turned off.
@@ -215,7 +211,9 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
 def probe_port(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """Readiness probes of a port whose name their container does not have."""
     spec = mapping_at(pods.manifest.content, pods.field)
-    for at, each in mappings_at(spec, "containers"):
+    for at, each in (
+        mappings_at(spec, "containers") if not objects.is_patched(pods.manifest) else ()
+    ):
         known = {str(one.get("name")) for _, one in mappings_at(each, "ports") if one.get("name")}
         for kind in ("httpGet", "tcpSocket"):
             name = value_at(each, f"readinessProbe.{kind}.port")

@@ -1,4 +1,4 @@
-"""HS161, HS162, HS163: NetworkPolicies that block pods from the cluster's DNS, or their proxies from istiod.
+"""HS161, HS162, HS163: NetworkPolicies of pods or of the DNS that block the way to it, or that of proxies to istiod.
 
 Path: judging.py -> here -> cluster/controllers/network_policy.py.
 Rule 1: all policies of the files count together; others may allow more, as the page says.
@@ -19,7 +19,13 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from hsdns.cluster.controllers.kinds import ContainerPort, EgressRule, NetworkPolicy, PolicyPort
+from hsdns.cluster.controllers.kinds import (
+    ContainerPort,
+    EgressRule,
+    IngressRule,
+    NetworkPolicy,
+    PolicyPort,
+)
 from hsdns.cluster.controllers.network_policy import (
     KNOWN,
     NAME_LABEL,
@@ -59,6 +65,7 @@ class _Dns(NamedTuple):
     ports: frozenset[int]
     port: str
     name: str
+    pods: Sequence[PodSet] = ()
 
 
 @check("HS161", needs="pods|networkpolicies")
@@ -69,9 +76,10 @@ def without_dns(objects: Objects) -> Iterator[Remark]:
         if len(transports) == 2:
             yield manifest.remark(
                 "spec.egress",
-                f"{policy} may not ask the cluster's DNS, so no name resolves in them; "
+                f"{manifest} allows no port {dns.port} to the cluster's DNS, so no name resolves in {policy}; "
                 f"allow port {dns.port} over UDP and TCP to the pods of {dns.name}",
             )
+    yield from _refused(objects, dns)
     policies = objects.typed(NetworkPolicy)
     settings = (
         kubelet_setting(each.content, "clusterDNS") for each in objects.written("ConfigMap")
@@ -88,10 +96,61 @@ def without_dns(objects: Objects) -> Iterator[Remark]:
                 address = ip_address(addresses[0])
                 yield manifest.remark(
                     "spec.egress",
-                    f"the pods of {pods.manifest} ask {address}, a server on their node, which no rule allows, so no "
-                    "name resolves in them; allow port 53 over UDP and TCP to the ipBlock "
+                    f"{manifest} allows no port 53 to {address}, the server on the node of {_whose(pods.manifest)}, "
+                    "so no name resolves there; allow port 53 over UDP and TCP to the ipBlock "
                     f"{address}/{address.max_prefixlen}",
                 )
+
+
+def _refused(objects: Objects, dns: _Dns) -> Iterator[Remark]:
+    """Policies for the DNS pods that keep others from them."""
+    if not dns.pods:
+        return
+    namespace = dns.pods[0].manifest.namespace
+    servers = [
+        Peer(namespace, each.labels, _labels_of(objects, namespace), (), dns.ports)
+        for each in dns.pods
+    ]
+    policies = [
+        (manifest, structs.replace(policy, spec=structs.replace(policy.spec, egress=None)))
+        for manifest, policy in objects.typed(NetworkPolicy)
+        if manifest.namespace == namespace
+    ]
+    entering = [
+        (manifest, policy)
+        for manifest, policy in policies
+        if any(is_for(policy, each, "Ingress") for each in servers)
+    ]
+    for pods in objects.pod_sets if entering else ():
+        own = pods.manifest.namespace
+        if own == namespace or pods.spec.host_network:
+            continue
+        peer = Peer(own, pods.labels, _labels_of(objects, own))
+        found = denied([_of_any_block(each) for _, each in entering], peer, servers)
+        if "udp" in found:
+            yield entering[0][0].remark(
+                "spec.ingress",
+                f"{found['udp'].sentence}, so no name resolves in the pods of {pods.manifest}; "
+                f"allow port {dns.port} over UDP and TCP from all namespaces",
+            )
+            return
+
+
+def _labels_of(objects: Objects, namespace: str) -> dict[str, str]:
+    found = (each for each in objects.of("Namespace") if each.name == namespace)
+    return {
+        **_namespace_labels(namespace),
+        **{key: str(each) for one in found for key, each in one.labels.items()},
+    }
+
+
+def _of_any_block(policy: NetworkPolicy) -> NetworkPolicy:
+    """The policy with rules for all peers in place of those for addresses, which may be those of the pods."""
+    rules = [
+        IngressRule(None, each.ports) if any(one.ip_block for one in each.peers or ()) else each
+        for each in policy.spec.ingress or ()
+    ]
+    return structs.replace(policy, spec=structs.replace(policy.spec, ingress=rules))
 
 
 def _servers_on_node(pods: PodSet, written: Sequence[str]) -> list[str]:
@@ -125,14 +184,15 @@ def without_tcp(objects: Objects) -> Iterator[Remark]:
         if transports == ["tcp"]:
             yield manifest.remark(
                 "spec.egress",
-                f"{policy} may ask the cluster's DNS over UDP only, so an answer that does not fit into a datagram "
-                f"never arrives; allow port {dns.port} over TCP too",
+                f"{manifest} allows port {dns.port} over UDP only to the cluster's DNS, so an answer that does not fit "
+                f"into a datagram never arrives in {policy}; allow port {dns.port} over TCP too",
             )
         elif transports == ["udp"]:
             yield manifest.remark(
                 "spec.egress",
-                f"{policy} may ask the cluster's DNS over TCP only, and resolvers begin with UDP, so no name "
-                f"resolves in them; write protocol: UDP for port {dns.port} too (without protocol it is TCP)",
+                f"{manifest} allows port {dns.port} over TCP only to the cluster's DNS, and resolvers begin with UDP, "
+                f"so no name resolves in {policy}; write protocol: UDP for port {dns.port} too (without protocol it is "
+                "TCP)",
             )
 
 
@@ -158,7 +218,7 @@ def without_istiod(objects: Objects) -> Iterator[Remark]:
             ):
                 yield manifest.remark(
                     "spec.egress",
-                    f"the pods of {pods.manifest} get a proxy of Istio that may not connect to istiod, so it never "
+                    f"the proxy of Istio in {_whose(pods.manifest)} may not connect to istiod, so it never "
                     "learns a name or an address; allow port 15012 over TCP to the pods of istiod",
                 )
                 break
@@ -199,7 +259,7 @@ def _dns(objects: Objects) -> _Dns:
         if kind.is_named(service):
             chosen = objects.selected(manifest, service.spec.selector or {})
             ports = pod_ports(service.spec, _container_ports(chosen), kind)
-            return _dns_at([kind], ports)
+            return _dns_at([kind], ports)._replace(pods=chosen)
     return _dns_at(*((KNOWN, None) if _is_openshift(objects) else ([USUAL], None)))
 
 
@@ -241,7 +301,12 @@ def _denied(objects: Objects, dns: _Dns) -> Iterator[tuple[Manifest, str, list[s
         found = list(_of_pods(objects, manifest, policy, near, dns))
         if found:
             pods, transports = max(found, key=lambda each: len(each[1]))
-            yield manifest, f"the pods of {pods}", transports
+            yield manifest, pods, transports
+
+
+def _whose(manifest: Manifest) -> str:
+    """A Pod, or the pods of a workload."""
+    return str(manifest) if manifest.kind == "Pod" else f"the pods of {manifest}"
 
 
 def _needs_names(rule: EgressRule) -> bool:
@@ -267,13 +332,14 @@ def _of_pods(
             continue
         transports = list(denied(near, peer, dns.servers))
         if transports:
-            yield str(pods.manifest), transports
+            yield _whose(pods.manifest), transports
     selector = policy.spec.pod_selector
     if not objects.is_whole and not any(_chooses(own, each, dns) for each in objects.pod_sets):
         peer = Peer("default", selector.match_labels or {}, {})
         transports = list(denied(near, peer, dns.servers)) if not selector.match_expressions else []
         if transports:
-            yield "its selector" if selector.match_labels else "the namespace", transports
+            what = "its selector" if selector.match_labels else "the namespace"
+            yield f"the pods of {what}", transports
 
 
 def _chooses(policy: NetworkPolicy, pods: PodSet, dns: _Dns) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from hsdns.causes.alias import DOMAIN
+from hsdns.causes.behind import nameless
 from hsdns.cluster.controllers.defaults import Refused, check_label
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import labels_text
@@ -92,11 +93,12 @@ def other_service(objects: Objects, pods: PodSet, workload: Workload) -> Iterato
         for field, text in texts_of(manifest.content, ""):
             found = written.search(text)
             if found:
+                place = manifest.within(field, text, found.start(), found[0])
                 yield manifest.remark(
                     field,
                     f'"{found[0]}" does not exist: serviceName of {owner} is {own}, so the names of its pods '
                     f'are below {own}; write "{found[1]}.{own}", or serviceName: {found[2]}',
-                )
+                )._replace(position=place)
 
 
 @check("HS105", needs="pods", each="templates")
@@ -107,9 +109,12 @@ def without_hostname(objects: Objects, pods: PodSet) -> Iterator[Remark]:
         return
     if manifest.object is None:
         return  # a kind whose controller may set it
+    is_pod = manifest.kind == "Pod"
+    whose = f"{manifest} has" if is_pod else f"the pods of {manifest} have"
+    own = "it has no name of its own" if is_pod else "they have no names of their own"
     yield manifest.remark(
         f"{pods.field}.subdomain",
-        "without a hostname the subdomain has no effect, and the pods have no names of their own; "
+        f"{whose} subdomain {spec.subdomain} but no hostname, so {own}; "
         "add hostname for one pod, or use a StatefulSet for several",
     )
 
@@ -157,7 +162,7 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
     named = objects.named(name, manifest)
     # A Service that also selects other pods has another purpose, for example that all components find each other.
     headless = [
-        str(each)
+        each.name
         for each, service in objects.services_of(pods)
         if is_headless(service)
         and all(
@@ -166,19 +171,16 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
     ]
     others = [] if headless else list(objects.services_of(pods))
     has_ip = not any(is_headless(service) for _, service in others)
+    path = "/".join(filter(None, (manifest.namespace, name)))
+    is_pod = manifest.kind == "Pod"
+    whose = f"pod {manifest.name}" if is_pod else f"the pods of {manifest.kind} {manifest.name}"
     if not named:
         if headless:
-            yield manifest.remark(
-                field,
-                f"there is no Service {name} here, so the pods have no names of their own; "
-                f"{headless[0]} chooses them: write its name, or add the Service",
-            )
+            sentence = nameless(path, whose, headless)
+            yield manifest.remark(field, f"{sentence}; write its name, or add the Service")
         elif objects.is_whole:
-            yield manifest.remark(
-                field,
-                f"there is no Service {name}, so the pods have no names of their own; "
-                "add a headless Service of that name",
-            )
+            sentence = nameless(path, whose, ())
+            yield manifest.remark(field, f"{sentence}; add a headless Service of that name")
         elif (
             others
             and has_ip
@@ -186,8 +188,8 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
         ):
             yield manifest.remark(
                 field,
-                f"there is no Service {name} here, so the pods have no names of their own; {others[0][0]} selects "
-                "them, but has a cluster IP; add a headless Service, and write its name",
+                f"{nameless(path, whose, [others[0][0].name])}, but has a cluster IP; add a headless Service, and "
+                "write its name",
             )
         return
     for each, service in named:
@@ -249,8 +251,8 @@ def long_search(objects: Objects, pods: PodSet, found: list[str]) -> Iterator[Re
     if length > LINE_LEN:
         yield pods.manifest.remark(
             f"{pods.field}.dnsConfig.searches",
-            f"the search line of resolv.conf has {length} octets, and musl, the libc of Alpine images, ignores a "
-            f"line with more than {LINE_LEN}: it would try no search domain; list fewer or shorter ones",
+            f"musl, the libc of Alpine images, ignores the line search: it has {length} octets, more than "
+            f"{LINE_LEN}, so it tries no search domain; list fewer or shorter ones",
         )
 
 

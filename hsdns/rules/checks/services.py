@@ -5,12 +5,15 @@ Path: judging.py -> here.
 
 from __future__ import annotations
 
+import os.path
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Final
 
 from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.labels import (
+    MADE_LABELS,
     different,
     in_other_namespace,
     is_misspelt,
@@ -19,6 +22,7 @@ from hsdns.causes.labels import (
     mismatch,
     nearest,
     other_key,
+    telling_label,
     unlike,
 )
 from hsdns.causes.ports import ports_of
@@ -57,18 +61,8 @@ def selector(objects: Objects) -> Iterator[Remark]:
         near = objects.near_pods(manifest)
         pods = nearest(manifest.name, wanted, near, service.metadata.labels or {})
         elsewhere = [] if pods is not None else objects.anywhere(wanted)
-        if not objects.is_whole:
-            if pods is not None and all(
-                key not in pods.labels and is_set_at_run_time(key, wanted[key], pods.labels)
-                for key in different(wanted, pods.labels)
-            ):
-                continue
-            if (
-                pods is None
-                and not elsewhere
-                and (not near or _is_made_later(objects, manifest, wanted))
-            ):
-                continue
+        if not objects.is_whole and not _is_clear(objects, manifest, wanted, pods, elsewhere):
+            continue
         if pods is not None:
             yield _mismatch(objects, manifest, wanted, pods)
         elif elsewhere:
@@ -89,6 +83,26 @@ def selector(objects: Objects) -> Iterator[Remark]:
                 f"{sentence}{'; write the labels of its pods' if near else ''}",
                 level="" if objects.is_whole or not near else "warning",
             )
+
+
+def _is_clear(
+    objects: Objects,
+    manifest: Manifest,
+    wanted: Mapping[str, str],
+    pods: PodSet | None,
+    elsewhere: Sequence[PodSet],
+) -> bool:
+    """Whether files show that a selector matches no pod, though they may not have all pods."""
+    if pods is not None:
+        is_set_later = all(
+            key not in pods.labels and is_set_at_run_time(key, wanted[key], pods.labels)
+            for key in different(wanted, pods.labels)
+        )
+        return not is_set_later and not objects.is_patched(manifest, pods.manifest)
+    beside = _beside(objects.near_pods(manifest), manifest)
+    if objects.is_patched(manifest, *(each.manifest for each in beside)):
+        return False
+    return bool(elsewhere) or (bool(beside) and not _is_made_later(objects, manifest, wanted))
 
 
 def _mismatch(
@@ -130,6 +144,17 @@ def _is_made_later(objects: Objects, manifest: Manifest, wanted: Mapping[str, st
     return any(_domain(key) not in known | _USUAL for key in wanted)
 
 
+def _beside(pods: Iterable[PodSet], manifest: Manifest) -> list[PodSet]:
+    """The pods of the namespace that is written, or of the folder if none is."""
+    folder = os.path.dirname(manifest.file)
+    return [
+        each
+        for each in pods
+        if each.manifest.namespace == manifest.namespace
+        and (manifest.namespace or os.path.dirname(each.manifest.file) == folder)
+    ]
+
+
 def chart_of(found: Manifest | PodSet) -> object:
     """The chart that an object or its pods are of, as Helm notes it in a label."""
     return found.labels.get("helm.sh/chart") or found.labels.get("chart")
@@ -144,29 +169,28 @@ def _domain(key: str) -> str:
 
 # HS110: a selector that also matches the pods of another workload.
 #
-# Rule: a Service of the name of one of several workloads means that one.  The others are meant too if they have no
-#       other Service, or if their names begin with its name, as those of a canary do; but not if they lack the port.
+# Rule 1: a Service of the name of one of several workloads means that one.  The others are meant too if each Service of
+#         theirs selects that one, or if their names begin with its name, as those of a canary do; but not if they lack
+#         the port.
+# Rule 2: a label of the Service itself that tells its workload, such as the component, says what it means.
 
 
 @check("HS110", needs="files", each="services")
 def too_wide(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
-    """Services that lead to the pods of several workloads, and have the name of one."""
+    """Services that lead to the pods of several workloads, and mean one of them."""
     wanted = service.spec.selector
     pods = objects.selected(manifest, wanted) if wanted else []
-    pods = [each for each in pods if isinstance(each.manifest.object, Workload)]
-    own = next((each for each in pods if kinship(manifest.name, each.name)), None)
-    if own is None:
+    pods = [each for each in _beside(pods, manifest) if isinstance(each.manifest.object, Workload)]
+    if len(pods) < 2 or objects.is_patched(manifest, *(each.manifest for each in pods)):
         return
-    for other in pods:
-        if other is own or own.labels == other.labels or kinship(manifest.name, other.name):
-            continue
+    for own, other in permutations(pods, 2):
+        key = telling_label(service.metadata.labels or {}, own.labels, other.labels)
         lacks = lacking_port(service, own, other)
-        services = [
-            each for each, _ in objects.services_of(other) if kinship(each.name, other.name)
-        ]
-        if not lacks and (not services or other.name.startswith(f"{own.name}-")):
+        if not key and not _is_of_name(objects, manifest, own, other, lacks):
             continue
-        key = next((key for key, value in own.labels.items() if other.labels.get(key) != value), "")
+        key = key or next(
+            (key for key, value in own.labels.items() if other.labels.get(key) != value), ""
+        )
         why = f", which do not listen on port {lacks}" if lacks else ""
         what = f"{key}={own.labels[key]}" if key else "a label that only those have"
         yield manifest.remark(
@@ -175,6 +199,19 @@ def too_wide(objects: Objects, manifest: Manifest, service: Service) -> Iterator
             f"add {what}",
         )
         break
+
+
+def _is_of_name(
+    objects: Objects, manifest: Manifest, own: PodSet, other: PodSet, lacks: str
+) -> bool:
+    """Whether a Service has the name of one of two workloads, and does not mean the other one too."""
+    if not kinship(manifest.name, own.name) or kinship(manifest.name, other.name):
+        return False
+    apart = [
+        each for _, each in objects.services_of(other) if not own.matches(each.spec.selector or {})
+    ]
+    is_apart = bool(apart) and not other.name.startswith(f"{own.name}-")
+    return own.labels != other.labels and (bool(lacks) or is_apart)
 
 
 def lacking_port(service: Service, own: PodSet, other: PodSet) -> str:
@@ -188,7 +225,8 @@ def lacking_port(service: Service, own: PodSet, other: PodSet) -> str:
 
 # HS109: several headless Services that select the same pods, but have different answers.
 #
-# Rule: the usual pair of a headless Service and one with a cluster IP is not a finding, and neither are Services that
+# Rule: labels that a controller sets, such as the name of the pod, select other pods in each Service.  The usual pair
+#       of a headless Service and one with a cluster IP is not a finding, and neither are Services that
 #       differ only in their names: those are aliases.
 # Source: CoreDNS 1.14.7 plugin/kubernetes/reverse.go: an address has a PTR record for each Service whose ready endpoint
 #         it is; k8s.io/endpointslice: an endpoint has its pod's hostname only in the Service that is the pod's
@@ -200,7 +238,11 @@ def shared_pods(objects: Objects) -> Iterator[Remark]:
     """Headless Services that differ from another one with the same pods, each once."""
     told: set[tuple[int, int]] = set()
     for pods in objects.templates:
-        chosen = [each for each in objects.services_of(pods) if is_headless(each[1])]
+        chosen = [
+            each
+            for each in objects.services_of(pods)
+            if is_headless(each[1]) and MADE_LABELS.isdisjoint(each[1].spec.selector or {})
+        ]
         own = _subdomain(pods)
         # The others are compared with the one that gives the pods their names.
         chosen.sort(key=lambda each: (each[0].name != own, each[0].name))
@@ -336,14 +378,10 @@ def _host(written: str) -> str:
 #       the namespace `com`.
 
 
-# The first set has most names; the second are top-level domains that are words, like namespaces.
+# The first set has most names; the second are those that programs ask for too.  Words that a namespace is more likely
+# called for what they mean, such as `shop`, are in neither.
 COMMON: Final = frozenset("com net org edu gov int mil io co".split())
-WORDS: Final = frozenset(
-    "ai app auto blog build business cloud codes company data design dev digital email engineering finance games "
-    "global group health host hosting info it link live mail market media me monitor network news nexus one online "
-    "page play pro prod run sale services shop shopping site software solutions space store studio support systems "
-    "team tech tools tv video web wiki work world xyz zone".split()
-) - {"data", "mail", "monitor", "prod", "web"}  # words that are not top-level domains yet
+WORDS: Final = frozenset("ai app cloud dev info it me online site tech tv xyz".split())
 
 
 @check("HS136", needs="services")

@@ -689,11 +689,11 @@ class _Painter:
                 "rcode": each.rcode,
                 "per_second": round(each.queries / span, 3),
                 "last": time_text(each.last),
-                "cause": failure.cause,
-                "todo": failure.todo,
+                "cause": why.cause,
+                "todo": why.todo,
             }
-            for each, failure in zip(names, await self._causes.of(names), strict=True)
-            if each.rcode != "NOERROR" or failure.cause != RESOLVES
+            for each, why in zip(names, await self._causes.of(names), strict=True)
+            if each.rcode != "NOERROR" or why.cause != RESOLVES
         ]
 
 

@@ -53,7 +53,7 @@ def test_each_server_has_its_port() -> None:
     ports = '{"protocol": "UDP", "port": 5353}, {"protocol": "TCP", "port": 5353}'
     assert list(denied([rule("", ports)], POD, [DNS, far])) == []
     assert list(denied([rule(SYSTEM, ports)], POD, [DNS, far])) == ["udp", "tcp"]
-    assert denied([rule("", f"{UDP}, {TCP}")], POD, [far])["udp"].endswith("allows no port 5353 to the cluster's DNS")  # fmt: skip
+    assert denied([rule("", f"{UDP}, {TCP}")], POD, [far])["udp"].sentence.endswith("allows no port 5353 to the cluster's DNS")  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,20 @@ def test_expressions(expression: str, is_chosen: str) -> None:
 
 
 def test_sentences() -> None:
-    assert denied([rule("", UDP)], POD, [DNS]) == {
-        "tcp": "NetworkPolicy shop/web allows port 53 over UDP only to the cluster's DNS"
-    }
+    ((transport, found),) = denied([rule("", UDP)], POD, [DNS]).items()
+    sentence = "NetworkPolicy shop/web allows port 53 over UDP only to the cluster's DNS"
+    assert (transport, found.sentence) == ("tcp", sentence)
     two = [policy('{"policyTypes": ["Egress"]}', name) for name in ("a", "b")]
-    assert set(denied(two, POD, [DNS]).values()) == {
+    assert {each.sentence for each in denied(two, POD, [DNS]).values()} == {
         "NetworkPolicies shop/a, shop/b allow no port 53 to the cluster's DNS"
     }
+
+
+@pytest.mark.parametrize(("spec", "transports"), columns(TABLE, "ingress of the DNS pods"))
+def test_ingress_of_the_dns_pods(spec: str, transports: str) -> None:
+    spec = spec.replace("NAME", "kubernetes.io/metadata.name")
+    found = denied([policy(spec, "dns", "kube-system")], POD, [DNS])
+    assert (" ".join(found) or "none") == transports
 
 
 def service(ports: str, name: str = "dns-default", namespace: str = "openshift-dns") -> Service:

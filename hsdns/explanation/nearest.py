@@ -72,6 +72,7 @@ class Nearest(NamedTuple):
         return f"{self.why}; {self.shown}" if self.why else self.shown
 
 
+NOTHING: Final = ServiceValue(None)  # of a Service that an event removes meanwhile
 Guesses = Iterator[Guess | None]  # None where other work may run
 ALIKE: Final = "did you mean {names}?"
 
@@ -332,10 +333,8 @@ class _Places:
                 if port.protocol == protocol and words[0] in (port.name, service)
             ]
             for labels in found if len(found) <= MOST_SAID else ():
-                yield Guess(
-                    labels,
-                    f"the Service is missing between {text(name)} and namespace {text(namespace)}",
-                )
+                why = f"the Service is missing between {text(name)} and namespace {text(namespace)}"
+                yield Guess(labels, why)
 
     def _of_pod(self, labels: Labels, kind: bytes) -> Guesses:
         """The names of a pod, or of the Service of a workload, that is in the place of a Service."""
@@ -351,16 +350,18 @@ class _Places:
                 (unnamed if address_in(own) else named).append((own, *service[::-1], SVC))
             for found in sorted(named, key=lambda each: each[0] != label):
                 yield Guess(found, f"{text(label)} is a pod{below}", "its name is {names}")
-            if not named:
-                yield from self._of_unnamed(pod, unnamed)
+            why = f"{text(label)} is a pod without a name of its own"
+            if not named and (address := pack_address(pod.status.pod_ip or "")) is not None:
+                yield Guess((dashed(address), pod.metadata.namespace.lower().encode(), POD), why)
+            for found in unnamed if not named else ():
+                yield Guess(found[1:], why)
         pods = self._workloads[label]
         if any(has_parts(text(label), text(each)) for each in self._own[namespace]):
             pods = [each for each in pods if pack_label(each.metadata.namespace) == namespace]
         for pod in _in_namespace(pods, namespace)[:1]:
             what = "Deployment" if DEPLOYED.fullmatch(pod.metadata.name) else "workload"
-            why = (
-                f"{text(label)} is a {'StatefulSet' if pod.spec.subdomain else what}, not a Service"
-            )
+            what = "StatefulSet" if pod.spec.subdomain else what
+            why = f"{text(label)} is a {what}, not a Service"
             for _, service in self._endpoints_of(pod):
                 yield Guess((*service[::-1], SVC), why, "its Service is {names}")
         if name := DEPLOYED.fullmatch(text(label)):
@@ -371,48 +372,23 @@ class _Places:
                         yield Guess((own, place, SVC), why)
         yield from self._of_endpoint(label, labels, kind)
 
-    def _of_unnamed(self, pod: Pod, endpoints: Sequence[Labels]) -> Guesses:
-        """The names that lead to a pod without a name of its own."""
-        label, subdomain = pod.metadata.name, pod.spec.subdomain
-        why = f"{label} is a pod without a hostname, so it has no name of its own"
-        address = pack_address(pod.status.pod_ip or "")
-        if pod.spec.hostname:
-            namespace = pod.metadata.namespace.lower()
-            is_there = (namespace.encode(), (subdomain or "").encode()) in self._values
-            why = f"{label} is a pod with subdomain {subdomain}, and "
-            why += "that Service does not select it" if is_there else "there is no such Service"
-            if not subdomain:
-                why = f"{label} is a pod without a subdomain, so it has no name of its own"
-        elif address is not None:
-            yield Guess((dashed(address), pod.metadata.namespace.lower().encode(), POD), why)
-        for found in endpoints:
-            yield Guess(found[1:], why)
-
     def _of_endpoint(self, label: bytes, labels: Labels, kind: bytes) -> Guesses:
         """The Services with an endpoint of this label, those of the namespace first."""
-        namespace, first = labels[-1], label + b"-0"
+        namespace, first, address = labels[-1], label + b"-0", address_in(label)
         for places in ((namespace,), [each for each in self._own if each != namespace]):
-            is_found = False
-            for place in places:
-                for number, service in enumerate(self._own[place]):
-                    if number % PIECE == 0:
-                        yield None
-                    value = self._values.get((place, service))
-                    if value is None:
-                        continue
-                    if _has_label(value, label):
-                        is_found = True
-                        yield Guess(
-                            (label, service, place, SVC),
-                            f"{text(label)} is an endpoint of Service {text(service)}",
-                        )
-                    elif kind == SVC and place == namespace and _has_label(value, first):
-                        is_found = True
-                        yield Guess(
-                            (service, place, SVC),
-                            f"{text(first)} is an endpoint of Service {text(service)}",
-                        )
-            if is_found:
+            keys = [(place, service) for place in places for service in self._own[place]]
+            found: list[Guess] = []
+            for number, (place, service) in enumerate(keys):
+                if number % PIECE == 0:
+                    yield None
+                value = self._values.get((place, service)) or NOTHING
+                why = f"{{}} is an endpoint of Service {text(service)}"
+                if _has_label(value, label, address):
+                    found.append(Guess((label, service, place, SVC), why.format(text(label))))
+                elif kind == SVC and place == namespace and _has_label(value, first):
+                    found.append(Guess((service, place, SVC), why.format(text(first))))
+            yield from found
+            if found:
                 return
 
     def _endpoints_of(self, pod: Pod) -> Iterator[tuple[bytes, Key]]:
@@ -455,9 +431,8 @@ class _Places:
                 yield Guess(found, f"spelt like {port}", ALIKE)
 
 
-WORKLOAD: Final = re.compile(
-    r"(-\d+|(-[a-z0-9]{6,10})?-[a-z0-9]{5})$"
-)  # behind the workload's name in a pod's
+# What is behind the workload's name in that of a pod.
+WORKLOAD: Final = re.compile(r"(-\d+|(-[a-z0-9]{6,10})?-[a-z0-9]{5})$")
 DEPLOYED: Final = re.compile(r"(.+)-[bcdf-hj-np-tv-xz0-9]{8,10}-[bcdf-hj-np-tv-xz2456789]{5}")
 
 
@@ -474,9 +449,11 @@ def _ports(value: ServiceValue | None) -> Iterable[Port]:
     return {(each.name, each.protocol): each for each in every if each.name}.values()
 
 
-def _has_label(value: ServiceValue, label: bytes) -> bool:
-    """Whether an endpoint has a label; ServiceValue.labels would compute and keep those of every Service."""
-    address = address_in(label)
+def _has_label(value: ServiceValue, label: bytes, address: bytes | None = None) -> bool:
+    """Whether an endpoint has a label, which may be that of an address.
+
+    ServiceValue.labels would compute and keep those of every Service.
+    """
     return any(
         label in (part.labels or ())
         or (address is not None and any(True for _ in part.positions(address)))

@@ -139,7 +139,7 @@ class Resolve(AskerCommand):
         async def ask() -> tuple[str, str, list[LookupReport]]:
             async with reading(configuration, word.namespaces, LEFT_OUT) as (runtime, blocks):
                 check_read(blocks)
-                name = await name_of(configuration, runtime, word, as_typed=self.is_typed)
+                name = await name_of(runtime, word, as_typed=self.is_typed)
                 say_meant(self.words[0], name)
                 client = await client_of(
                     configuration, asked, partial(runtime.in_watch, seconds=LONGEST)
@@ -225,7 +225,6 @@ def _chain(
         pass
 
     explainer = make_explainer(
-        configuration,
         runtime,
         asks=True,
         pause=go_on,

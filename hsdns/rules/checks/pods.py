@@ -93,11 +93,12 @@ def other_service(objects: Objects, pods: PodSet, workload: Workload) -> Iterato
         for field, text in texts_of(manifest.content, ""):
             found = written.search(text)
             if found:
+                place = manifest.within(field, text, found.start(), found[0])
                 yield manifest.remark(
                     field,
                     f'"{found[0]}" does not exist: serviceName of {owner} is {own}, so the names of its pods '
                     f'are below {own}; write "{found[1]}.{own}", or serviceName: {found[2]}',
-                )
+                )._replace(position=place)
 
 
 @check("HS105", needs="pods", each="templates")

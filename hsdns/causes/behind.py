@@ -306,7 +306,7 @@ def _of_workload(view: View, found: Controlled) -> _Why:
     where, kubectl = f"{found.kind} {meta.namespace}/{meta.name}", f"kubectl -n {meta.namespace}"
     named = f"{found.kind.lower()}/{meta.name}"
     if spec.replicas == 0 and found.kind != "DaemonSet":
-        todo = f"set spec.replicas of {where}"
+        todo = f"set spec.replicas of {where} to 1 or more"
         if view.is_live:
             todo = f"{kubectl} scale {named} --replicas=1"
         return _Why("", where, f": {found} has replicas: 0", todo)

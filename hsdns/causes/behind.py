@@ -24,7 +24,7 @@ from hsdns.causes.labels import (
     mismatch,
     unlike,
 )
-from hsdns.causes.pod import Trouble, trouble_of
+from hsdns.causes.pod import Trouble, cut, trouble_of
 from hsdns.causes.ports import (
     choices,
     differing_ports,
@@ -324,31 +324,26 @@ def _of_workload(view: View, found: Controlled) -> _Why:
             f": {found} is suspended",
             f"set spec.suspend of {where} to false",
         )
-    conditions = [*(found.workload.status.conditions or ())]
-    for each in view.workloads(meta.namespace):
-        owners = each.workload.metadata.owner_references or ()
-        if any((one.kind, one.name) == (found.kind, meta.name) for one in owners):
-            conditions += each.workload.status.conditions or ()
-    for condition in conditions:
+    own = [found] + [
+        each
+        for each in view.workloads(meta.namespace)
+        for owner in each.workload.metadata.owner_references or ()
+        if (owner.kind, owner.name) == (found.kind, meta.name)
+    ]
+    describe = f"{kubectl} describe {named}"
+    for condition in (one for each in own for one in each.workload.status.conditions or ()):
         if condition.type == _FAILURE and condition.status == "True":
-            said = condition.message or condition.reason
-            since = condition.last_transition_time or ""
-            return _Why(
-                "",
-                where,
-                f": {found} cannot create pods: {said}",
-                f"{kubectl} describe {named}",
-                since,
-            )
+            said, since = condition.message or condition.reason, condition.last_transition_time
+            return _Why("", where, f": {found} cannot create pods: {said}", describe, since or "")
         if condition.type in ("Complete", "Failed") and condition.status == "True":
             word = "finished" if condition.type == "Complete" else "failed"
-            return _Why("", where, f": {found} has {word}", f"{kubectl} describe {named}")
-    return _Why(
-        "",
-        where,
-        f": {found}, whose pods its selector matches, has none",
-        f"{kubectl} describe {named}",
-    )
+            return _Why("", where, f": {found} has {word}", describe)
+    for each in own:
+        event = view.failures.get((meta.namespace, each.kind, each.name))
+        if event is not None:
+            said, since = cut(event.message or ""), event.last_timestamp
+            return _Why("", where, f": {found} cannot create pods: {said}", describe, since or "")
+    return _Why("", where, f": {found}, whose pods its selector matches, has none", describe)
 
 
 def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _Why:

@@ -254,7 +254,9 @@ class Explainer:
             todo = cluster.todo(needed)
         if ADD_FORWARD in cause:
             todo = ADD_FORWARD
-        is_named = near.shown.startswith("its name is") or _are_absent(needed)
+        if not todo and outcome == "does not resolve" and not reply.rcode and service is not None:
+            todo = _of_family(service, qtype)
+        is_named = near.shown.startswith("its name is") or _are_absent(needed) or _is_of_port(near)
         if near.shown and near.shown in cause and is_named and near.is_sure and not is_meant:
             todo = f"use {near.names[0].name.removesuffix('.')}"
         explanation = Explanation(
@@ -454,10 +456,33 @@ def _are_absent(needed: Sequence[Change]) -> bool:
     return all(each.cause.startswith("there is no ") for each in needed)
 
 
+def _is_of_port(near: Nearest) -> bool:
+    """Whether the name that is meant has the port of this one, or its protocol, in another way."""
+    return near.why.startswith(("protocol and port", "the protocol of port", "the name of a port"))
+
+
+def _of_family(service: ServiceReport, qtype: int) -> str:
+    """What to do for a name to have addresses of a family."""
+    if qtype not in (RRType.A, RRType.AAAA) or service.kind == "ExternalName":
+        return ""
+    family, place = (
+        "IPv4" if qtype == RRType.A else "IPv6",
+        f"Service {service.namespace}/{service.name}",
+    )
+    if service.kind == "headless":
+        return (
+            f"add {family} to ipFamilies of {place}, or an EndpointSlice with addressType: {family}"
+        )
+    return (
+        f"set ipFamilyPolicy: PreferDualStack in the spec of {place}, if the cluster has {family}"
+    )
+
+
 def _with_names(near: Nearest, cause: str, needed: Sequence[Change], whom: str) -> str:
     """The first line with the names that exist; `whom` would be asked for this one."""
     goes = f"; this name goes to {whom}" if whom else ""
-    if near.why and _are_absent(needed) and (near.is_sure or not cause):
+    is_named = _are_absent(needed) or _is_of_port(near)
+    if near.why and is_named and (near.is_sure or not cause):
         return f"{near.hint}{goes}"
     is_of_pod = bool(needed) and needed[0].place.startswith("Pod ")
     return f"{cause}; {near.shown if is_of_pod or not near.is_sure else near.hint}"
@@ -539,6 +564,10 @@ class _Cluster:
             reasons = [each.removeprefix("plugin/kubernetes: ") for each in self._problems]
             return [*reasons, self.block.unread()]
         found = [*self.seen.remarks, *self.seen.behind, *self.seen.refused]
+        is_unmatched = self.cause is not None and self.cause.code == "HS101"
+        if is_unmatched and self.view is not None and self.view.is_live:
+            # What the selector means may be a workload that was not read.
+            found += list(self.view.unknown.values())[:1]
         if remark := self.block.remark():
             found.insert(0, f"{remark}; a snapshot has no endpoint that was not ready")
         return found

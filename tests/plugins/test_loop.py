@@ -9,12 +9,13 @@ import pytest
 
 from hsdns.plugins import loop
 from hsdns.plugins.forward import Forward
-from hsdns.plugins.loop import MAX_NAMES, RECHECK, RETRY_AFTER, Loop
+from hsdns.plugins.loop import MAX_NAMES, RECHECK, RETRY_AFTER, Loop, probe_name
 from hsdns.upstream.exchange import Upstream, UpstreamError
 from hsdns.upstream.target import Target
 from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query, Reply, unwritten
+from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
@@ -107,6 +108,17 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     for setup in made:
         for coro in setup.runtime.spawned.values():
             coro.close()
+
+
+@pytest.mark.parametrize("zone", [".", "example.org."])
+def test_probe_names_have_two_labels_of_digits(zone: str) -> None:
+    origin = Name.from_text(zone)
+    names = [probe_name(origin), probe_name(origin), set_up(Loop, "loop", [zone]).qname]
+    assert len(set(names)) == 3
+    labels = [name.below(origin) for name in names]
+    assert [(len(each), all(label.isdigit() for label in each)) for each in labels] == [
+        (2, True)
+    ] * 3
 
 
 # --- loop: the probe ---

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import (
@@ -16,8 +17,9 @@ from hsdns.plugins.prometheus import (
     show_runtime,
 )
 from hsdns.wire.edns import Edns
-from hsdns.wire.iana import Rcode
+from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import unwritten
+from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
@@ -107,6 +109,16 @@ def test_runtime_metrics() -> None:
     text = page("/metrics")[2].decode()
     assert "# TYPE python_gc_collections_total counter" in text
     assert f"hsdns_runtime_threads {threading.active_count()}" in text  # other tests leave some
+
+
+def test_zones_are_labels_in_lower_case() -> None:
+    counts = QueryCounts(metrics := Registry())
+    counts.count(make_request("a.", zone="Org."), ONE, 0.5, "errors")
+    labels = HitLabels("dns://:53", Name.from_text("Org."), RRType.A, Rcode.NOERROR)
+    counts.add(labels, "udp", HitCounts.from_cells([1] + [0] * 54), "errors")
+    assert scrape(metrics, "coredns_dns_requests_total") == [
+        'coredns_dns_requests_total{family="1",proto="udp",server="dns://:53",type="A",view="",zone="org."} 2.0'
+    ]
 
 
 # --- counts of the fast path ---

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from hsdns import __version__
 from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import (
     Prometheus,
     QueryCounts,
+    enable,
+    panics,
     read_web_config,
     show_runtime,
 )
@@ -86,6 +89,39 @@ def test_buckets() -> None:
     ]
     sizes = "0 100 200 300 400 511 1023 2047 4095 8291 16000 32000 48000 64000 +Inf".split()
     assert [bounds["request_size_bytes"], bounds["response_size_bytes"]] == [sizes, sizes]
+
+
+def test_metrics_registered_at_startup() -> None:
+    runtime = FakeRuntime()
+    finish(Prometheus().start(runtime))
+    panics(runtime.metrics).inc()
+    assert scrape(runtime.metrics, "coredns_panics") == ["coredns_panics_total 1.0"]
+    (build,) = scrape(runtime.metrics, "coredns_build_info")
+    assert build.startswith('coredns_build_info{goversion="')
+    assert build.endswith(f'",revision="",version="{__version__}"}} 1.0')
+
+
+def test_enable_replaces_the_previous_configuration() -> None:
+    metrics = Registry()
+    enable(
+        metrics,
+        {
+            ("dns://:53", ".", ""): ["prometheus", "errors"],
+            ("dns://:53", "example.org.", "inside"): ["log"],
+        },
+    )
+    enable(
+        metrics,
+        {
+            ("dns://:53", ".", "inside"): ["prometheus"],
+            ("dns://:53", ".", ""): ["prometheus", "forward"],
+        },
+    )
+    assert scrape(metrics, "coredns_plugin_enabled") == [
+        'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="inside",zone="."} 1.0',
+        'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="",zone="."} 1.0',
+        'coredns_plugin_enabled{name="forward",server="dns://:53",view="",zone="."} 1.0',
+    ]
 
 
 def test_page() -> None:

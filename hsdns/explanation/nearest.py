@@ -368,7 +368,7 @@ class _Places:
         """The Services with an endpoint of this label, those of the namespace first."""
         namespace, first, address = labels[-1], label + b"-0", address_in(label)
         for places in ((namespace,), [each for each in self._own if each != namespace]):
-            keys = [(place, service) for place in places for service in self._own[place]]
+            keys = ((place, service) for place in places for service in self._own[place])
             found: list[Guess] = []
             for number, (place, service) in enumerate(keys):
                 if number % PIECE == 0:

@@ -184,7 +184,7 @@ class Candidates:
             )
             yield self._because(*change[:4])
         yield self._as_headless(
-            f"{place} is of type ExternalName, which has a name of its own only"
+            f"{place} is of type ExternalName, and no names exist below it"
         )
 
     def _of_cluster_ip(self) -> Changes:

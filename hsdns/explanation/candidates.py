@@ -183,9 +183,7 @@ class Candidates:
                 external_name="name.invalid",
             )
             yield self._because(*change[:4])
-        yield self._as_headless(
-            f"{place} is of type ExternalName, and no names exist below it"
-        )
+        yield self._as_headless(f"{place} is of type ExternalName, and no names exist below it")
 
     def _of_cluster_ip(self) -> Changes:
         place, ports = self._place, [self._service_port]

@@ -282,10 +282,16 @@ class _Places:
         *before, name = labels
         for place in sorted(self._with[name]):
             yield Guess((*before, name, place, SVC), "the namespace is missing")
-        for at, label in enumerate(labels[1:]):
-            if label == labels[at]:
-                why = f"the label {text(label)} is in the name twice"
-                yield Guess((*labels[:at], *labels[at + 1 :], SVC), why)
+        for at, label in enumerate(labels):
+            head, rest = labels[:at], (*labels[at + 1 :], SVC)
+            if head and label == head[-1]:
+                yield Guess((*head, *rest), f"the label {text(label)} is in the name twice")
+            for cut in re.finditer(b"-", label):
+                found = (*head, label[: cut.start()], label[cut.end() :], *rest)
+                yield Guess(found, f"a dash in {text(label)} stands in the place of a dot")
+            if head:
+                found = (*head[:-1], head[-1] + b"-" + label, *rest)
+                yield Guess(found, f"a dot before {text(label)} stands in the place of a dash")
         if not before:
             return
         *before, name, namespace = labels
@@ -311,6 +317,7 @@ class _Places:
                 (protocol,): "the name of a port is missing before the protocol",
                 (b"%d" % port.number, protocol): f"port {port.number} has the name {text(named)}",
                 (b"%d" % port.number,): f"port {port.number} has the name {text(named)}",
+                (name, protocol): f"a port of Service {text(name)} has the name {text(named)}",
             }
             if len(words) == 2 and words[0] == named:
                 ways[words] = f"the protocol of port {text(named)} is {text(protocol)}"

@@ -201,7 +201,7 @@ class Candidates:
             todo = ""
             if len(own) == 1 and not own[0].name:
                 todo = f"set name: {text(self._parsed.port)} for port {own[0].port} of {place}"
-            yield self._with_spec(self._without_port(), needed, todo, ports=ports)
+            yield self._with_spec(self._without_port(), needed, ports=ports)._replace(todo=todo)
         yield self._with_spec(
             f"{place} has neither a cluster IP nor a port",
             f"{place} has a cluster IP",

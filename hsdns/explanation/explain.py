@@ -422,9 +422,10 @@ def _outcome(
 
 
 def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
-    """Whether the reply has records of the type; an alias alone has no address."""
-    types = {each.request.query.qtype for each in visits[:1]} & {RRType.A, RRType.AAAA}
-    return not reply.rcode and any(not types or each.rrtype in types for each in reply.answer)
+    """Whether the reply has records of the type that was asked for; an alias alone is none."""
+    types = {each.request.query.qtype for each in visits[:1]}
+    is_any = not types or RRType.ANY in types
+    return not reply.rcode and any(is_any or each.rrtype in types for each in reply.answer)
 
 
 def _is_unanswered(visits: Sequence[Visit], reply: Reply) -> bool:
@@ -600,6 +601,7 @@ class _Cluster:
         namespace, name = text(parsed.namespace), text(parsed.name)
         selector = owner.spec.selector if owner is not None else None
         self.view = view = await live.view(self.seen, namespace, selector or {})
+        view.domain = self.replay.zone.to_text().removesuffix(".")
         if parsed.endpoint:
             self.cause = cause_of_pod(view, namespace, name, text(parsed.endpoint))
         elif owner is not None:
@@ -618,6 +620,7 @@ class _Cluster:
         for service in seen.objects:
             if isinstance(service, Service) and service.key == key:
                 view = await live.view(seen, key[0], service.spec.selector or {})
+                view.domain = domain
                 found = cause_behind(view, service)
                 return through(alias, found or await self._of_target(service, live, depth + 1))
         return None

@@ -26,6 +26,7 @@ from hsdns.explanation.report import NearName
 from hsdns.explanation.scene import text
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
+from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 
 MOST: Final = 4  # names that are reported
@@ -146,8 +147,15 @@ def _has_records(block: Kubernetes, name: Name, qtype: int, zone: Name) -> bool:
     if isinstance(found, bytes):
         return qtype != (RRType.AAAA if len(found) == 4 else RRType.A)
     node, _ = found
+    if node.targets:  # an alias has those of its target, and what is outside is not known
+        reply = answers.answer_at_once(
+            name, RRType.AAAA if qtype == RRType.AAAA else RRType.A, zone
+        )
+        return not isinstance(reply, Reply) or any(
+            each.rrtype != RRType.CNAME for each in reply.answer
+        )
     has = {RRType.A: node.a, RRType.AAAA: node.aaaa, RRType.SRV: node.entry_count}
-    return bool(node.targets or has.get(qtype, node.a or node.aaaa))
+    return bool(has.get(qtype, node.a or node.aaaa))
 
 
 # The same labels in another form.

@@ -217,14 +217,14 @@ def test_before_the_cluster_has_been_read() -> None:
 def test_a_state_that_may_be_old_is_told_after_the_reason() -> None:
     cluster = Cluster(*OBJECTS, explain=True)
     assert errors(cluster, "db") == ["EDE 0: 0 of 2 endpoints ready"]
-    assert errors(cluster, "web") == []
+    assert errors(cluster, "web") == ["EDE 0: no endpoints"]
     cluster.plugin.store.lose(LOST)
     old = f"as of {LOST}, since when the API server cannot be watched"
     assert errors(cluster, "db") == ["EDE 0: 0 of 2 endpoints ready", f"EDE 19: {old}"]
-    assert errors(cluster, "web") == [f"EDE 3: {old}"]
+    assert errors(cluster, "web") == ["EDE 0: no endpoints", f"EDE 3: {old}"]
     assert errors(cluster, "web AAAA") == ["EDE 0: no IPv6 address", f"EDE 3: {old}"]
     cluster.plugin.store.lose("")
-    assert errors(cluster, "web") == []
+    assert errors(cluster, "web") == ["EDE 0: no endpoints"]
 
 
 def test_a_snapshot_does_not_know_the_number_of_endpoints() -> None:
@@ -232,7 +232,7 @@ def test_a_snapshot_does_not_know_the_number_of_endpoints() -> None:
     cluster.plugin.store.restore(OBJECTS, 0.0)
     old = "as of 1970-01-01T00:00:00Z, from a snapshot: the cluster has not been read yet"
     assert errors(cluster, "db") == ["EDE 0: no ready endpoints", f"EDE 19: {old}"]
-    assert errors(cluster, "web") == [f"EDE 3: {old}"]
+    assert errors(cluster, "web") == ["EDE 0: no ready endpoints", f"EDE 3: {old}"]
     cluster.apply(Synced())
     assert errors(cluster, "web") == ["EDE 0: no such Service in the namespace"]
 

@@ -433,7 +433,7 @@ class _Places:
                     yield Guess(found, f"spelt like {text(labels[at])}", ALIKE)
         port = text(before[0].removeprefix(b"_")) if before else ""
         for each in _ports(value) if kind == SVC else ():
-            if is_alike(port, text(each.name)):
+            if is_mistyped(port, text(each.name)):
                 found = (b"_" + each.name, b"_" + each.protocol, name, namespace, kind)
                 yield Guess(found, f"spelt like {port}", ALIKE)
 
@@ -492,11 +492,6 @@ def alike_words(word: bytes, words: Iterable[bytes], namespace: str = "") -> Ite
     found = mistyped or longer
     if len(found) <= MOST_SAID:
         yield from found
-
-
-def is_alike(word: str, other: str) -> bool:
-    """Whether a word is spelt like another one."""
-    return is_mistyped(word, other) or has_parts(word, other)
 
 
 def is_mistyped(word: str, other: str) -> bool:

@@ -534,8 +534,8 @@ def _edits(word: str, other: str, *, is_short: bool) -> int:
 
 # Parts that charts put behind a name, and that people put in front of one.
 BEHIND: Final = frozenset(
-    "svc service services headless hl master primary replica replicas server client cluster node nodes peers "
-    "discovery internal external http lb ro rw".split()
+    "svc service services headless hl master primary secondary replica replicas server client cluster node nodes peers "
+    "discovery internal external http lb ro rw active standby bootstrap broker brokers controller metrics".split()
 )
 IN_FRONT: Final = frozenset("my prod production staging stage dev test qa release".split())
 
@@ -547,7 +547,7 @@ def has_parts(word: str, other: str, namespace: str = "") -> bool:
         return False
     for at in range(len(longer) - len(parts) + 1):
         front, end = "-".join(longer[:at]), at + len(parts)
-        is_release = at == 1 and len(word) < len(other) and front.isalpha()
+        is_release = at <= 2 and len(word) < len(other) and front.replace("-", "").isalpha()
         is_usual = not front or is_release or front in IN_FRONT or front == namespace
         if longer[at:end] == parts and is_usual and BEHIND.issuperset(longer[end:]):
             return True

@@ -120,8 +120,9 @@ async def get_page(
 async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLINE) -> Reading:
     """Read the objects for a question, for at most `seconds`."""
     reader = _Reader(transport)
-    spaces = {*lead.namespaces, *(namespace for namespace, _ in lead.services)}
-    coros = [reader.namespace(each.decode()) for each in sorted(spaces) if _LABEL.fullmatch(each)]
+    named = {*lead.namespaces, *(namespace for namespace, _ in lead.services)}
+    spaces = [each.decode() for each in sorted(named) if _LABEL.fullmatch(each)]
+    coros = [reader.namespace(each) for each in spaces]
     for key in lead.services[:MAX_SERVICES]:
         if all(_LABEL.fullmatch(each) for each in key):
             namespace, name = (each.decode() for each in key)
@@ -129,7 +130,7 @@ async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLI
     if lead.address:
         coros.append(reader.address(lead.address))
     if _LABEL.fullmatch(lead.pod.encode()):
-        coros.append(reader.pod(lead.pod))
+        coros.append(reader.pod(lead.pod, spaces))
     tasks = [asyncio.ensure_future(each) for each in coros]
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)
@@ -188,11 +189,13 @@ class _Reader:
                 and any(address in (one.addresses or ()) for one in each.endpoints or ())
             ]
 
-    async def pod(self, name: str) -> None:
-        """Read the pods with a name in all namespaces; those that may not be read are not missed."""
-        await self._list(
-            Scope(PODS), fields=f"metadata.name={name}", limit=MAX_SERVICES, is_needed=False
-        )
+    async def pod(self, name: str, namespaces: Sequence[str]) -> None:
+        """Read the pods with a name in all namespaces, else in some; those that may not be read are not missed."""
+        for scope in (Scope(PODS), *(Scope(PODS, each) for each in namespaces)):
+            if await self._list(
+                scope, fields=f"metadata.name={name}", limit=MAX_SERVICES, is_needed=False
+            ):
+                return
 
     async def _pods(
         self, namespace: str, selector: dict[str, str], parts: Sequence[Object]

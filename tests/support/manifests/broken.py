@@ -85,18 +85,22 @@ def chosen(made: Documents, service: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _named(
-    made: Documents, random: Random, service: dict[str, Any]
-) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """A port of a Service whose targetPort is a name, with the container ports of that name; or none."""
-    ports = [
+def container_ports(made: Documents, service: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ports of the containers that a Service selects."""
+    return [
         one
         for each in chosen(made, service)
         for kind in ("containers", "initContainers")
         for _, container in mappings_at(each, f"spec.template.spec.{kind}")
         for _, one in mappings_at(container, "ports")
     ]
-    found = []
+
+
+def _named(
+    made: Documents, random: Random, service: dict[str, Any]
+) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """A port of a Service whose targetPort is a name, with the container ports of that name; or none."""
+    ports, found = container_ports(made, service), []
     for _, port in mappings_at(service, "spec.ports"):
         meant = [each for each in ports if each.get("name") == port.get("targetPort")]
         found += [(port, meant)] if meant and isinstance(port.get("targetPort"), str) else []
@@ -135,6 +139,14 @@ def port_name(made: Documents, random: Random, service: dict[str, Any]) -> None:
         name = typo(port["targetPort"], random)
         for each in ports:
             each["name"] = name
+
+
+def target_number(made: Documents, random: Random, service: dict[str, Any]) -> None:
+    """A targetPort is another number than the only port of the pods."""
+    found = container_ports(made, service)
+    for _, port in mappings_at(service, "spec.ports"):
+        if len(found) == 1 and port.get("targetPort") == found[0].get("containerPort"):
+            port["targetPort"] += random.choice((1, 10, 1000))
 
 
 def service_name(made: Documents, random: Random, service: dict[str, Any]) -> None:
@@ -251,7 +263,7 @@ def backend(made: Documents, random: Random, service: dict[str, Any]) -> None:
 
 Kind = Callable[[Documents, Random, dict[str, Any]], None]
 KINDS: tuple[Kind, ...] = (
-    target_port, port_name, service_name, selector_value, selector_key, extra_label, exchanged_keys, lost_label,
+    target_port, target_number, port_name, service_name, selector_value, selector_key, extra_label, exchanged_keys, lost_label,
     template_label, template_of_several, missing_label, wrong_namespace, used_name, backend,
 )  # fmt: skip
 

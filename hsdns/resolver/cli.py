@@ -146,9 +146,7 @@ class Resolve(AskerCommand):
                     walk = asked._replace(name=name)
                     is_builtin = configuration.corefile.path == source.NAME
                     walked = (
-                        await explain_lookup(
-                            configuration, runtime, walk, pause=_go_on, is_builtin=is_builtin
-                        )
+                        await explain_lookup(runtime, walk, pause=_go_on, is_builtin=is_builtin)
                     ).asker
                     assert walked is not None, "it is about the lookup of a program"
                     return name, walked.resolv_conf, walked.lookups

@@ -144,7 +144,10 @@ def port_name(made: Documents, random: Random, service: dict[str, Any]) -> None:
 def target_number(made: Documents, random: Random, service: dict[str, Any]) -> None:
     """A targetPort is another number than the only port of the pods."""
     found = container_ports(made, service)
-    for _, port in mappings_at(service, "spec.ports"):
+    is_headless = (
+        service["spec"].get("clusterIP") == "None"
+    )  # so clients reach any port of the pods
+    for _, port in mappings_at(service, "spec.ports") if not is_headless else ():
         if len(found) == 1 and port.get("targetPort") == found[0].get("containerPort"):
             port["targetPort"] += random.choice((1, 10, 1000))
 

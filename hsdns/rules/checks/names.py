@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from hsdns.causes.alias import DOMAIN, cause_of_missing
-from hsdns.causes.labels import is_misspelt
+from hsdns.causes.labels import is_misspelt, is_slip
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.objects import Service
 from hsdns.corefile.tree import did_you_mean
@@ -198,7 +198,7 @@ def reference(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
         if named:
             yield from _port(objects, manifest, each, named)
         elif len(near) == 1:
-            edit = manifest.replaced(each.name_field, *near)
+            edit = manifest.replaced(each.name_field, *near) if is_slip(each.name, *near) else None
             sentence = f'there is no Service {each.name}; did you mean "{near.pop()}"?'
             yield manifest.remark(each.name_field, sentence, edit=edit)
 
@@ -225,7 +225,7 @@ def _port(
     ):
         return
     has = ", ".join(f"{one.port} ({one.name})" if one.name else str(one.port) for one in ports)
-    near = [one.name for one in ports if one.name and is_misspelt(str(each.port), one.name)]
+    near = [one.name for one in ports if one.name and is_slip(str(each.port), one.name)]
     edit = manifest.replaced(each.port_field, near[0]) if len(near) == 1 else None
     sentence = f"{named[0][0]} has no port {each.port}; it has {has}"
     yield manifest.remark(each.port_field, sentence, edit=edit)

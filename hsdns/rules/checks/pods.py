@@ -15,7 +15,7 @@ import msgspec
 
 from hsdns.causes.alias import DOMAIN
 from hsdns.causes.behind import nameless
-from hsdns.causes.labels import is_misspelt
+from hsdns.causes.labels import is_misspelt, is_slip
 from hsdns.cluster.controllers.defaults import Refused, check_label
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import labels_text
@@ -178,7 +178,7 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
         meant = [each.name for each, _ in objects.services_of(pods) if is_misspelt(name, each.name)]
         edit = None
         if len(set(meant)) == 1:
-            edit = manifest.replaced(field, meant[0])
+            edit = manifest.replaced(field, meant[0]) if is_slip(name, meant[0]) else None
             sentence = f'{nameless(path, whose, ())}; did you mean "{meant[0]}"?'
         elif headless:
             sentence = f"{nameless(path, whose, headless)}; write its name, or add the Service"

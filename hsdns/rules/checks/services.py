@@ -16,8 +16,8 @@ from hsdns.causes.labels import (
     MADE_LABELS,
     different,
     in_other_namespace,
-    is_misspelt,
     is_set_at_run_time,
+    is_slip,
     kinship,
     mismatch,
     nearest,
@@ -114,9 +114,7 @@ def _mismatch(
     value = labels.get(key_meant, "")
     corrected = {each: one for each, one in wanted.items() if each != key} | {key_meant: value}
     # Only a spelling has one right answer, and only if no other pods have the labels then.
-    is_spelling = (
-        is_misspelt(wanted[key], value) if key == key_meant else is_misspelt(key, key_meant)
-    )
+    is_spelling = is_slip(wanted[key], value) if key == key_meant else is_slip(key, key_meant)
     if is_spelling and not others and len(objects.selected(manifest, corrected)) == 1:
         is_key = key != key_meant
         edit = manifest.replaced(at, key_meant if is_key else value, is_key=is_key)

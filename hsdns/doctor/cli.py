@@ -189,7 +189,7 @@ class Doctor(ReadingCommand):
         recorded = self._recorded()
         is_wide, is_text = self.o == "wide", self.o != "json"
         screen = Screen.of_output(is_wide=is_wide)
-        add = self._asking(recorded)
+        add = self._asking(recorded) if self.from_ is None else None
         read = self.read()
         subject = read.subject(self.target)
         complain(*subject.problems)
@@ -197,7 +197,7 @@ class Doctor(ReadingCommand):
         if is_text:
             show_read(screen, subject, is_file=read.dump is None)
             show_names(screen, names)
-        if read.dump is not None:
+        if read.dump is not None and add is not None:
             progress = Progress()
             progress.show("asking the cluster's DNS servers" * (not self.no_ask))
             add(read, read.dump)

@@ -107,7 +107,7 @@ class Screen:
         mark = f"{self._painted(self._marks[rows[0].mark], _COLOURS[rows[0].mark])} {title}: "
         head, tail = f"{len(rows)} more" if not title else str(len(rows)), " (-o wide)"
         width = (self._width or _WIDE) - len(title) - len(head) - len(tail) - 2 * _INDENT - 4
-        names = ", ".join(dict.fromkeys(row.short or row.code for row in rows))
+        names = ", ".join(dict.fromkeys(filter(None, (row.short or row.code for row in rows))))
         if len(names) > width:
             names = f"{names[:width].rpartition(', ')[0]}, …"
         text = f"{head}: {printable(names)}" if names.strip(", …") else head

@@ -82,14 +82,13 @@ async def _explanation(door: Door, given: Mapping[str, str], pause: Pause) -> Ex
     )
 
     instance, is_lookup = door.serving(), not ASKER.isdisjoint(given)
-    configuration = instance.configuration
     word = read_word(given["name"], given.get("namespace", ""))
-    name = await name_of(configuration, instance, word, as_typed=is_lookup)
+    name = await name_of(instance, word, as_typed=is_lookup)
     if is_lookup:
         asking = from_parameters({**given, "name": name})
-        return await explain_lookup(configuration, instance, asking, pause=pause)
+        return await explain_lookup(instance, asking, pause=pause)
     qname, qtype = read_question(name, given.get("type", ""))
-    explainer = make_explainer(configuration, instance, asks=True, pause=pause)
+    explainer = make_explainer(instance, asks=True, pause=pause)
     found = await explainer.explain(qname, qtype, door.clock())
     beside = [] if door.faults is None else door.faults.beside_the_chain()
     found.plugins[:0] = [PluginStep("fault", words) for words in beside]
@@ -161,7 +160,7 @@ class Causes:
         from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - for those who look
 
         forwarded, pause = _forwarded(instance, failing), resting(self._door.clock)
-        explainer = make_explainer(instance.configuration, instance, asks=False, pause=pause)
+        explainer = make_explainer(instance, asks=False, pause=pause)
         qtype = type_from_text(failing.type)
         try:
             found = await explainer.explain(failing.name, qtype, self._door.clock())
@@ -179,13 +178,10 @@ def key_of(failing: FailingName) -> Question:
 def _why(found: Explanation, forwarded: str) -> Why:
     if found.outcome == "resolves":
         return Why(RESOLVES)
-    if forwarded and any(each.plugin == "forward" for each in found.plugins):
+    # Of a name that is meant to be one of the cluster, the cause is not what another server says.
+    if forwarded and not found.todo and any(each.plugin == "forward" for each in found.plugins):
         return Why(forwarded)
-    cause = found.cause.removeprefix(f"{found.rcode}: ")
-    near = next(iter(found.nearest), None)
-    if near is not None and near.why not in cause and near.name.removesuffix(".") not in cause:
-        cause += f"; {near.name} exists ({near.why})"
-    return Why(cause, found.todo)
+    return Why(found.cause.removeprefix(f"{found.rcode}: "), found.todo)
 
 
 def _forwarded(instance: Instance, failing: FailingName) -> str:

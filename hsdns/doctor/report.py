@@ -207,8 +207,9 @@ def _named(found: FailingNames) -> str:
 def show_rest(screen: Screen, shown: Shown, *, is_wide: bool) -> None:
     """Print the sections after the names."""
     found = shown.found
-    asked = [Row(PASSED if each.is_right else FAILED, each.sentence) for each in found.asked]
-    asked.sort(key=lambda row: row.mark == PASSED)
+    marks = {True: PASSED, False: FAILED, None: SKIPPED}
+    asked = [Row(marks[each.is_right], each.sentence) for each in found.asked]
+    asked.sort(key=lambda row: row.mark != FAILED)
     screen.section("DNS servers", asked, 8)
     for level, (title, mark, reserve) in _LEVELS.items():
         listed = [each for each in shown.others if each.level == level]

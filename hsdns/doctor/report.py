@@ -19,7 +19,7 @@ from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 from hsdns.cli.command import say
-from hsdns.rules.diagnosis import MAIN, Diagnosis, Subject
+from hsdns.rules.diagnosis import Diagnosis, Subject
 from hsdns.rules.mesh import TOOL, MeshFinding
 from hsdns.rules.names import FailingNames, Names
 from hsdns.rules.rule import Finding
@@ -162,12 +162,13 @@ class Shown(NamedTuple):
         ]
 
 
-def show_read(screen: Screen, subject: Subject, *, is_file: bool) -> None:
+def show_read(
+    screen: Screen, subject: Subject, unread: Mapping[str, str], *, is_file: bool
+) -> None:
     """Print how much was read of a cluster, and what makes a diagnosis blind."""
     count = len(subject.objects.manifests)
     rows = [] if is_file else [Row(PASSED, f"{count:,} objects read")]
-    reasons = {key: reason for key, reason in subject.reasons.items() if key in MAIN}
-    rows += [Row(FAILED, each) for each in _by_reason(reasons)]
+    rows += [Row(FAILED, each) for each in _by_reason(unread)]
     screen.section("Objects", rows, 18)
 
 

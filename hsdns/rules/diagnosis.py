@@ -55,11 +55,6 @@ class Diagnosis(NamedTuple):
     asked: Sequence[Asked] = ()
     mesh: Sequence[MeshFinding] = ()
 
-    @property
-    def is_blind(self) -> bool:
-        """Whether the main objects could not be read."""
-        return bool(self.problems) or any(plural in self.reasons for plural in MAIN)
-
 
 class Subject(NamedTuple):
     """What is diagnosed: objects, their silences, what could not be read, by plural and as sentences.

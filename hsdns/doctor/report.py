@@ -36,9 +36,9 @@ _WIDE: Final = 120  # columns of a list in a pipe
 _MOST_CODES: Final = 8  # of rules in one line
 # Sections of findings by their level, with the mark, and the lines that are left for what follows.
 _LEVELS: Final = {
-    "error": ("Fails now", FAILED, 7),
-    "warning": ("Will fail", WARNED, 6),
-    "note": ("Costs queries, or surprises", NOTED, 5),
+    "error": ("Fails now", FAILED, 8),
+    "warning": ("Will fail", WARNED, 7),
+    "note": ("Costs queries, or surprises", NOTED, 6),
 }
 # Reasons that none of our rules needs, by their word.
 OTHERS: Final = {
@@ -197,7 +197,7 @@ def show_names(screen: Screen, names: Names) -> None:
     elif not rows and names.total:
         one = "it" if names.total == 1 else "each"
         rows = [Row(PASSED, f"{counted(names.total, 'name')}: something stands behind {one}")]
-    screen.section("Names", rows, 9)
+    screen.section("Names", rows, 10)
 
 
 def _named(found: FailingNames) -> str:
@@ -211,12 +211,12 @@ def show_rest(screen: Screen, shown: Shown, *, is_wide: bool) -> None:
     marks = {True: PASSED, False: FAILED, None: SKIPPED}
     asked = [Row(marks[each.is_right], each.sentence) for each in found.asked]
     asked.sort(key=lambda row: row.mark != FAILED)
-    screen.section("DNS servers", asked, 8)
+    screen.section("DNS servers", asked, 9)
     for level, (title, mark, reserve) in _LEVELS.items():
         listed = [each for each in shown.others if each.level == level]
         screen.section(title, list(_rows(listed, mark, is_wide=is_wide)), reserve)
-    screen.section(TOOL, [_of_mesh(each) for each in found.mesh], 4)
-    screen.section("Checks", list(_checks(found, is_wide=is_wide)), 2)
+    screen.section(TOOL, [_of_mesh(each) for each in found.mesh], 5)
+    screen.section("Checks", list(_checks(found, is_wide=is_wide)), 3)
     if is_wide:
         pages = {each.rule.code: each.rule for each in found.findings}
         rows = [

@@ -315,7 +315,7 @@ class Explainer:
             pods = [each for each in seen.objects if isinstance(each, Pod)]
             found = await nearest(block, query.qname, query.qtype, pods, self._edges.pause)
             if found.names:
-                return found
+                return found._replace(shown=_with_what_is_behind(block, found))
         return Nearest()
 
     async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> ObservedProcessor:
@@ -453,6 +453,22 @@ def _of_pod(query: Query) -> Lead:
 def _are_absent(needed: Sequence[Change]) -> bool:
     """Whether a name needs nothing but objects that are not there, or nothing at all."""
     return all(each.cause.startswith("there is no ") for each in needed)
+
+
+def _with_what_is_behind(block: Kubernetes, near: Nearest) -> str:
+    """What is said of near names, and whether nothing is behind the first one."""
+    name, shown = Name.from_text(near.names[0].name), near.shown
+    zone = name.longest_of(block.zones)
+    behind = block.answers.lookup.nothing_behind(name, zone) if zone is not None else ""
+    if behind and not block.store.services.endpoint_ips.addresses():
+        return shown  # files may have Services only
+    if not behind or near.names[0].name.removesuffix(".") not in shown:
+        return shown
+    return (
+        f"{shown[:-1]}, which has {behind}?"
+        if shown.endswith("?")
+        else f"{shown}, but has {behind}"
+    )
 
 
 def _is_of_port(near: Nearest) -> bool:

@@ -30,6 +30,7 @@ from hsdns.cli.command import (
     flag,
     say,
 )
+from hsdns.errors import OperatorError
 
 if TYPE_CHECKING:
     from hsdns.ask.names import Word
@@ -41,11 +42,12 @@ TIMEOUT: Final = 5.0  # seconds
 
 
 class Asked(NamedTuple):
-    """DNS servers, with what reads a short name: the cluster domain, or one of them that runs here."""
+    """DNS servers, with the name, or what reads a short one: the cluster domain, or one of them that runs here."""
 
     servers: list[tuple[str, int]]
     domain: str
     running: RunningServer | None = None
+    name: str = ""
 
     def exists(self, name: str, *, is_tcp: bool = False) -> bool:
         """Whether the first server has a domain name; raise NoReply."""
@@ -72,7 +74,9 @@ class Asked(NamedTuple):
         word = read_word(text, namespace)
         if word.kind == "address":
             return word.name
-        if self.running is not None:
+        if self.name:
+            name = self.name
+        elif self.running is not None:
             name = name_at(self.running, text, word)
         elif word.kind == "pod":
             raise BadWord(
@@ -87,26 +91,32 @@ class Asked(NamedTuple):
         return name
 
 
-def servers_to_ask(words: Sequence[str], port: int | None, control: str | None) -> Asked:
+def servers_to_ask(
+    words: Sequence[str],
+    port: int | None,
+    control: str | None,
+    word: Word | None = None,
+    *,
+    runs_code: bool = True,
+) -> Asked:
     """The servers of -server, else the one that runs, else that of resolv.conf, which standard error says.
 
-    `port` is -p, `control` -control.  Raise OperatorError.
+    With `word`, which a person means, those of the current context of a kubeconfig come before resolv.conf.  In a pod
+    that has them anyway.  `port` is -p, `control` -control.  Raise OperatorError.
     """
     from hsdns.ask.names import DOMAIN
 
     if words:
         return Asked(read_servers(words, port or PORT), domain_of(RESOLV_CONF) or DOMAIN)
     from hsdns.cli.running_server import NotRunning, looking_at
-    from hsdns.cli.source import find_kubeconfig, is_in_pod
 
     try:
         running = looking_at(control)
     except NotRunning:
-        found = of_resolv_conf(RESOLV_CONF, port)
-        with contextlib.suppress(FlagError):
-            if not is_in_pod() and find_kubeconfig():
-                complain("-context NAME asks the DNS servers of a cluster instead")
-        return found
+        found = None
+        if word is not None and word.is_of_cluster and port is None:
+            found = _of_current_context(word, runs_code=runs_code)
+        return found or of_resolv_conf(RESOLV_CONF, port)
     host, own = running.dns_address()
     if port not in (None, own):
         raise Contradiction(
@@ -114,6 +124,33 @@ def servers_to_ask(words: Sequence[str], port: int | None, control: str | None) 
             "leave -p out, or name a server with -server"
         )
     return Asked([(host, own)], "", running)
+
+
+def of_context(kubeconfig: str, context: str, word: Word, *, runs_code: bool) -> Asked:
+    """The DNS servers of the cluster of a kubeconfig, and the domain name that a word means; raise OperatorError."""
+    from hsdns.cli.source import access_of, cluster_tokens, default_namespace
+    from hsdns.doctor.servers import servers_and_name
+
+    objects = cluster_tokens(access_of(kubeconfig, context))
+    word = word._replace(default=default_namespace(objects))
+    servers, name = servers_and_name(objects, word, runs_code=runs_code)
+    return Asked(servers, "", name=name)
+
+
+def _of_current_context(word: Word, *, runs_code: bool) -> Asked | None:
+    """Those of the current context; None if there are none to ask, which standard error says."""
+    from hsdns.cli.source import cluster_text, find_kubeconfig, is_in_pod
+
+    if is_in_pod():
+        return None
+    with contextlib.suppress(FlagError):
+        path, context = find_kubeconfig()
+        complain(f"looking at {cluster_text((path, context))}")
+        try:
+            return of_context(path, context, word, runs_code=runs_code)
+        except (OperatorError, OSError) as error:
+            complain(error)
+    return None
 
 
 def of_resolv_conf(path: str, port: int | None = None) -> Asked:
@@ -164,13 +201,15 @@ class Lookup(Command):
         self.exclusive("server", "context", "kubeconfig")
         port = self.port if "p" in self.given else None
         try:
+            runs = not self.no_code
             if self.given.isdisjoint(("context", "kubeconfig")):
-                asked = servers_to_ask([self.server] if self.server else [], port, self.control)
-                exists = partial(asked.exists, is_tcp=self.tcp)
-                (host, port), *_ = asked.servers
-                name = asked.name_meant(text, self.namespace, exists)
+                words = [self.server] if self.server else []
+                asked = servers_to_ask(words, port, self.control, word, runs_code=runs)
             else:
-                (host, port), name = self._of_cluster(word)
+                asked = of_context(self.kubeconfig, self.context, word, runs_code=runs)
+            exists = partial(asked.exists, is_tcp=self.tcp)
+            (host, port), *_ = asked.servers
+            name = asked.name_meant(text, self.namespace, exists)
             qname, qtype = read_question(name, rrtype)
             query = Query.ask(qname, qtype)
             reply = question.ask(host, port, query, TIMEOUT, Random(), is_tcp=self.tcp)
@@ -192,18 +231,6 @@ class Lookup(Command):
         from hsdns.cli.offline import CannotTell
 
         return 2 if isinstance(error, CannotTell) else super().status_of(error)
-
-    def _of_cluster(self, word: Word) -> tuple[tuple[str, int], str]:
-        """A DNS server of the cluster, and the domain name that the word means; raise OperatorError or OSError."""
-        from hsdns.cli.source import access_of, cluster_tokens, default_namespace
-        from hsdns.doctor.servers import servers_and_name
-        from hsdns.explanation.cli import say_meant
-
-        objects = cluster_tokens(access_of(self.kubeconfig, self.context))
-        word = word._replace(default=default_namespace(objects))
-        (server, *_), name = servers_and_name(objects, word, runs_code=not self.no_code)
-        say_meant(self.words[0], name)
-        return server, name
 
 
 def servers_of(path: str) -> list[str]:

@@ -61,6 +61,15 @@ class Word(NamedTuple):
         return tuple(dict.fromkeys([own, *(each for each in last if _LABEL.fullmatch(each))]))
 
     @property
+    def is_of_cluster(self) -> bool:
+        """Whether it looks like a name of a cluster: an object, a short name, or one with `svc` or `pod`."""
+        name = f"{self.name.lower()}."
+        marks = (".svc.", ".pod.")
+        return self.kind not in ("host", "address") or (
+            self.kind == "host" and (name.count(".") < 3 or any(each in name for each in marks))
+        )
+
+    @property
     def is_whole(self) -> bool:
         """Whether no cluster has to be known for its domain name."""
         name = f".{self.name.lower()}"

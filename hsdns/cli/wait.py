@@ -153,7 +153,7 @@ class Wait(SourceCommand):
         objects = self.objects()
         with ExitStack() as stack:
             if self.conf is None and objects is None:
-                found = self._of_servers(text, rrtype)
+                found = self._of_servers(text, rrtype, word)
                 count = Count(1, None) if count is None else count
             else:
                 found = stack.enter_context(self._of_objects(objects, word, rrtype))
@@ -170,19 +170,19 @@ class Wait(SourceCommand):
             say(*_lines(qname, qtype, seen, seconds, wanted, why))
         return 0 if met else 1
 
-    def _asked(self) -> Asked:
+    def _asked(self, word: Word | None = None) -> Asked:
         from hsdns.ask.cli import servers_to_ask
 
         port = self.port if "p" in self.given else None
-        return servers_to_ask(self.server or [], port, self.control)
+        return servers_to_ask(self.server or [], port, self.control, word, runs_code=self.runs_code)
 
-    def _of_servers(self, text: str, rrtype: str) -> Waiting:
+    def _of_servers(self, text: str, rrtype: str, word: Word) -> Waiting:
         """What servers alone are asked."""
         from hsdns.cli.running_server import find
         from hsdns.explanation.cli import explain_running
         from hsdns.explanation.question import read_question
 
-        asked, began = self._asked(), time.monotonic()
+        asked, began = self._asked(word), time.monotonic()
         exists = partial(_exists, asked, began + self.timeout)
         name = asked.name_meant(text, self.namespace, exists)
         qname, qtype = read_question(name, rrtype)

@@ -301,7 +301,7 @@ async def found_servers(
 ) -> tuple[list[DnsServer], str]:
     """The DNS servers of a cluster that has been read, as far as they answer here, or why none is asked.
 
-    One of them has to give an address that only this cluster has.
+    Each has to give an address that only this cluster has, or of pods one: something between may answer.
     """
     if not all(each.store.serves for each in blocks):
         return [], NO_SERVICE
@@ -314,10 +314,13 @@ async def found_servers(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         knowing = [asyncio.wrap_future(pool.submit(_knows, each, proofs)) for each in known]
         looked = await asyncio.gather(*knowing)
-    found = [server for server, knows in zip(known, looked, strict=True) if knows is not None]
-    if any(looked):
+    reached = [
+        (each, knows) for each, knows in zip(known, looked, strict=True) if knows is not None
+    ]
+    are_pods = any(knows and each.role == POD for each, knows in reached)
+    if found := [each for each, knows in reached if knows or (are_pods and each.role == POD)]:
         return found, ""
-    return [], UNKNOWN if found else UNREACHED if known else NO_SERVICE
+    return [], UNKNOWN if reached else UNREACHED if known else NO_SERVICE
 
 
 def servers_and_name(

@@ -231,9 +231,9 @@ class Explain(AskerCommand):
             )
         if word.kind != "address":
             say_meant(self.words[0], found.name)
-            is_own = found.name.removesuffix(".").lower() == word.name.lower()
-            is_short = word.kind == "host" and not word.is_whole and not is_typed and not is_own
-            if is_short and "." in word.name and found.rcode == "NXDOMAIN":
+            is_short = word.kind == "host" and not word.is_whole and not is_typed
+            is_other = is_short and "." in word.name and taken_for(word.name, found.name)
+            if is_other and found.rcode == "NXDOMAIN":
                 complain(f"{word.name}. with its dot is a name outside of the cluster")
         if server is not None:
             found = _compared(found, *server)

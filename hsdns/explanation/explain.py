@@ -424,9 +424,10 @@ def _outcome(
 
 
 def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:
-    """Whether the reply has records of the type; an alias alone has no address."""
-    types = {each.request.query.qtype for each in visits[:1]} & {RRType.A, RRType.AAAA}
-    return not reply.rcode and any(not types or each.rrtype in types for each in reply.answer)
+    """Whether the reply has records of the type that was asked for; an alias alone is none."""
+    types = {each.request.query.qtype for each in visits[:1]}
+    is_any = not types or RRType.ANY in types
+    return not reply.rcode and any(is_any or each.rrtype in types for each in reply.answer)
 
 
 def _is_unanswered(visits: Sequence[Visit], reply: Reply) -> bool:

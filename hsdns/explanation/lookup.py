@@ -154,9 +154,14 @@ async def _explain_walk(
             break
     last = found[-1] if found[-1].is_answered else min(found, key=_lacks)
     cause = f"Pod {asker.pod.path}: {reasons['udp']}" if asker.pod and "udp" in reasons else ""
+    is_blind = bool(cause) and "udp" not in dict(setting.blocked)
     error = "" if last.is_answered and not cause else f"no {last.type} record"
+    if is_blind or (last.outcome == "could not tell" and not cause):
+        error = UNSEEN
     asked = last.name.removesuffix(".")
     why = cause or f"{asked} {'has' if not error else 'has no'} {last.type} records"
+    if error == UNSEEN and not cause:
+        why = last.cause
     lookup = LookupReport(
         f"{WALKER}, for {last.type}", list(conf.search), conf.ndots, [], queries, 0.0,
         [] if error else [each.rdata for each in last.records], error or None, why,
@@ -164,7 +169,6 @@ async def _explain_walk(
     own = last.cause
     if asked != question.name.removesuffix("."):
         own += f"; the search list made {asked} of {question.name}"
-    is_blind = cause and "udp" not in dict(setting.blocked)
     return structs.replace(
         last,
         name=question.name,

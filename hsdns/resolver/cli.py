@@ -25,7 +25,7 @@ from hsdns.ask.names import DOMAIN
 from hsdns.cli import source
 from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
 from hsdns.errors import OperatorError
-from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, say_meant
+from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, name_at, say_meant
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
@@ -78,12 +78,6 @@ class Resolve(AskerCommand):
             raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
         source.check_upstreams(self.forward)
         asking = self.asking()
-        if not {*asking.types} <= {*TYPES}:
-            word = type_to_text(asking.types[0])
-            raise FlagError(
-                f"programs look up A and AAAA records by getaddrinfo, not {word}; hsdns explain {self.words[0]} {word} "
-                "-from NS/POD walks the search list for it"
-            )
         path = self.resolv_conf or RESOLV_CONF
         domain = domain_of(path)
         place: Asked | tuple[Token, ...] | None
@@ -104,6 +98,12 @@ class Resolve(AskerCommand):
             raise FlagError(
                 "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
                 "or write a Corefile with forward, and name it with -conf"
+            )
+        if not {*asking.types} <= {*TYPES} and isinstance(place, Asked) and place.running is None:
+            word = type_to_text(asking.types[0])
+            raise FlagError(
+                f"programs look up A and AAAA records by getaddrinfo, not {word}; name a cluster in place of the "
+                "server, and the search list is walked for it"
             )
         if not isinstance(place, Asked):
             name, text, lookups = self._ask_chain(asking, place)
@@ -130,7 +130,8 @@ class Resolve(AskerCommand):
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.cli.offline import check_read, configure, reading
         from hsdns.explanation.client import Lookups, client_of
-        from hsdns.server.explaining import name_of
+        from hsdns.explanation.question import TYPES
+        from hsdns.server.explaining import explain_lookup, name_of
 
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
         is_elsewhere = source.is_cluster(objects) and self.conf is None
@@ -141,6 +142,14 @@ class Resolve(AskerCommand):
                 check_read(blocks)
                 name = await name_of(runtime, word, as_typed=self.is_typed)
                 say_meant(self.words[0], name)
+                if not {*asked.types} <= {*TYPES}:
+                    walk = asked._replace(name=name)
+                    is_builtin = configuration.corefile.path == source.NAME
+                    walked = (
+                        await explain_lookup(runtime, walk, pause=_go_on, is_builtin=is_builtin)
+                    ).asker
+                    assert walked is not None, "it is about the lookup of a program"
+                    return name, walked.resolv_conf, walked.lookups
                 client = await client_of(
                     configuration, asked, partial(runtime.in_watch, seconds=LONGEST)
                 )
@@ -164,16 +173,23 @@ class Resolve(AskerCommand):
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
         from hsdns.ask.question import NoReply
+        from hsdns.explanation.question import TYPES
 
         (address, port), *_ = place.servers
         text = asked.resolv_conf
-        if asked.pod and place.running is not None:
+        is_walk = not {*asked.types} <= {*TYPES}
+        running = place.running
+        if (asked.pod or is_walk) and running is not None:
             word, given = self.words[0], self.word.namespace
-            explained = explain_running(place.running, word, asked.types[0], given, asked)
+            if not self.is_typed:
+                word = name_at(running, word, self.word)
+                place = place._replace(name=word)
+            explained = explain_running(running, word, asked.types[0], given, asked)
             client = explained.asker
             assert client is not None, "it is about the lookup of a program"
             text = client.resolv_conf
-            if client.reached == []:  # the Pod does not ask that server, or cannot
+            if is_walk or client.reached == []:  # the Pod does not ask that server, or cannot
+                say_meant(self.words[0], word)
                 return explained.name, text, client.lookups
         text = self._overridden(text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
@@ -209,6 +225,10 @@ LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 
 
+async def _go_on() -> None:
+    pass
+
+
 def _chain(
     configuration: Configuration, runtime: ServerRuntime, client: Client, *, is_elsewhere: bool
 ) -> Respond:
@@ -221,13 +241,10 @@ def _chain(
     from hsdns.server.explaining import make_explainer
     from hsdns.server.runtime import begin
 
-    async def go_on() -> None:
-        pass
-
     explainer = make_explainer(
         runtime,
         asks=True,
-        pause=go_on,
+        pause=_go_on,
         is_builtin=configuration.corefile.path == source.NAME,
         is_elsewhere=is_elsewhere,
         acts=True,

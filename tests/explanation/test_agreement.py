@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Final
 
@@ -25,11 +25,14 @@ from hsdns.cli.wait import Count, _look
 from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.objects import Object
 from hsdns.explanation.client import Client, Lookups, Response, Setting, response_to
+from hsdns.explanation.explain import Explainer
 from hsdns.explanation.lookup import explain_for_client
+from hsdns.explanation.observed import Edges
 from hsdns.explanation.question import LookupQuestion
 from hsdns.load.questions import Question
 from hsdns.load.verify.judge import answer_of
 from hsdns.load.verify.truth import Truth
+from hsdns.resolver import USUAL
 from hsdns.resolver.model import Packet, wire_of
 from hsdns.resolver.report import LookupReport
 from hsdns.rules.judging import read_files
@@ -56,18 +59,38 @@ ADDRESSES: Final = (RRType.A, RRType.AAAA)
 WAITED: Final = (*ADDRESSES, RRType.SRV, RRType.PTR, RRType.CNAME)  # ... by programs and scripts
 
 
+Answering = Callable[[bytes, str], Awaitable[bytes | None]]
+
+
 def looked_up(
-    server: MemoryServer, name: str, qtype: int, text: str = "nameserver 10.96.0.10\n"
-) -> LookupReport:
-    """The lookup of glibc with a resolv.conf, answered by the server."""
+    answer: Answering, name: str, qtype: int, text: str = "nameserver 10.96.0.10\n"
+) -> list[LookupReport]:
+    """The lookups of all resolvers with a resolv.conf, as `hsdns resolve` shows them."""
 
     async def respond(packet: Packet) -> Response:
-        processor = server.runtime.processors[server.server]
-        answering = processor.answer(wire_of(packet, 1), CLIENT, CLIENT, packet.transport, 0.0)
-        return response_to(packet, await answering, "")
+        return response_to(packet, await answer(wire_of(packet, 1), packet.transport), "")
 
     lookups = Lookups(respond, name, (qtype,))
-    return turns(lookups.look_up(Setting("glibc", text)))[0]
+    return [turns(lookups.look_up(Setting(each, text)))[0] for each in USUAL]
+
+
+def answers_of(server: MemoryServer) -> Answering:
+    """The answers of a server."""
+    processor = server.runtime.processors[server.server]
+    return lambda wire, transport: processor.answer(wire, CLIENT, CLIENT, transport, 0.0)
+
+
+def resolve_of(server: MemoryServer) -> Answering:
+    """The answers of its plugins without a server, as in `hsdns resolve`."""
+    edges = Edges(server.runtime.queries.spawn, asks=True, acts=True)
+    explainer = Explainer(server.configuration, {}, edges)
+
+    async def answer(wire: bytes, transport: str) -> bytes | None:
+        reply, why = await explainer.ask(wire, CLIENT, transport, 0.0)
+        assert not why
+        return reply
+
+    return answer
 
 
 def listed_of(server: MemoryServer) -> Mapping[tuple[bytes, int], set[bytes]]:
@@ -111,18 +134,22 @@ def test_no_two_tools_contradict_each_other(objects: list[Object], case: Case, s
             right = truth.latest(0)
             assert right is None or right == answer_of(reply.rcode, reply.answer)
         if qtype in ADDRESSES and is_hostname(qname):
-            final = looked_up(serving, qname.to_text(), qtype)
+            answer = answers_of(serving)
+            final = looked_up(answer, qname.to_text(), qtype)
             addresses = [each.rdata for each in reply.answer if each.rrtype == qtype]
-            assert set(final.addresses) == set(map(address_to_text, addresses))
-            assert (not final.error) == resolves
+            for each in final:
+                assert set(each.addresses) == set(map(address_to_text, addresses))
+                assert (not each.error) == resolves
             short = ".".join(qname.to_text().split(".")[: 1 + seed % 3])
-            question = LookupQuestion(short, (qtype,), ("glibc",))
+            question = LookupQuestion(short, (qtype,), USUAL)
             client = Client(question.resolvers, POD, "cluster.local", ("default", "testns"))
             asking = explain_for_client(explaining.explainer, client, question, 0.0)
             whole = turns(asking)[0]
             assert whole.asker is not None
-            assert whole.asker.lookups == [looked_up(serving, short, qtype, POD)]
-            assert whole.is_answered == (not whole.asker.lookups[0].error)
+            by_server = looked_up(answer, short, qtype, POD)
+            assert looked_up(resolve_of(explaining.server), short, qtype, POD) == by_server
+            assert whole.asker.lookups == by_server
+            assert whole.is_answered == (not any(each.error for each in by_server))
 
 
 @settings(

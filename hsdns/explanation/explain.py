@@ -409,7 +409,8 @@ def _outcome(
         qtype = cluster.query.qtype
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
         is_alias = service is not None and service.kind == "ExternalName"
-        if cluster.cause is not None and (outcome == "resolves" or is_alias):
+        is_port = cluster.parsed is not None and bool(cluster.parsed.port)
+        if cluster.cause is not None and (outcome == "resolves" or is_alias or is_port):
             leads_nowhere = outcome == "resolves"
             return "leads nowhere" if leads_nowhere else outcome, cluster.cause.sentence
         return outcome, cause

@@ -297,6 +297,7 @@ async def _list_pods(
 # Rule: bounded lists only; a kind that may not be read, or was not within the time, is not known.
 
 
+MOST_ELSEWHERE: Final = 5  # pods of other namespaces
 MOST_WORKLOADS: Final = 200  # of a kind
 _WORKLOADS: Final = {
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
@@ -315,6 +316,12 @@ class _Workloads(msgspec.Struct):
 
     items: list[Workload] | None = None
     metadata: _Meta = _Meta()
+
+
+class _Slices(msgspec.Struct):
+    """discovery/v1 EndpointSliceList."""
+
+    items: list[EndpointSlice] | None = None
 
 
 class _Services(msgspec.Struct):
@@ -342,12 +349,23 @@ async def read_view(
 
     async def read_pods() -> None:
         found: list[PodManifest] = []
+        labels = {"labelSelector": labels_text(selector), "limit": str(MAX_PODS)}
         if selector:
-            labels = {"labelSelector": labels_text(selector), "limit": str(MAX_PODS)}
             found = await _pods_page(transport, namespace, labels)
         if not found:
             found = await _pods_page(transport, namespace, {"limit": str(OTHER_PODS)})
+            if selector:
+                labels["limit"] = str(MOST_ELSEWHERE)
+                await read("pods elsewhere", read_elsewhere(labels))
         view.add(("Pod", each) for each in found)
+
+    async def read_elsewhere(labels: dict[str, str]) -> None:
+        view.add(("Pod", each) for each in await _pods_page(transport, None, labels))
+
+    async def read_slices() -> None:
+        scope, query = Scope(ENDPOINT_SLICES, namespace), {"limit": str(SLICES_PAGE)}
+        page = msgspec.json.decode(await get_body(transport, scope, query), type=_Slices)
+        view.add(("EndpointSlice", each) for each in page.items or ())
 
     async def read_workloads(kind: str, group_version: str) -> None:
         resource = Resource(kind, f"{kind.lower()}s", f"/apis/{group_version}", Service)
@@ -365,13 +383,15 @@ async def read_view(
     kinds = (
         read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
     )
-    services = read(SERVICES.plural, read_services())
-    await asyncio.gather(read(PODS.plural, read_pods()), services, *kinds)
+    services = [read(SERVICES.plural, read_services())]
+    if not selector:
+        services.append(read("slices beside", read_slices()))  # which may be meant for it
+    await asyncio.gather(read(PODS.plural, read_pods()), *services, *kinds)
     return view
 
 
 async def _pods_page(
-    transport: Transport, namespace: str, query: dict[str, str]
+    transport: Transport, namespace: str | None, query: dict[str, str]
 ) -> list[PodManifest]:
     page = await get_body(transport, Scope(PODS, namespace), query)
     return msgspec.json.decode(page, type=_Pods).items or []

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -128,6 +129,12 @@ async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLI
         coros.append(reader.address(lead.address))
     if _LABEL.fullmatch(lead.pod.encode()):
         coros.append(reader.pod(lead.pod))
+        coros.append(reader.pod(f"{lead.pod}-0"))  # of a StatefulSet
+        coros += [
+            reader.deployed(each.decode(), lead.pod)
+            for each in sorted(spaces)
+            if _LABEL.fullmatch(each)
+        ]
     tasks = [asyncio.ensure_future(each) for each in coros]
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)
@@ -191,6 +198,18 @@ class _Reader:
         await self._list(
             Scope(PODS), fields=f"metadata.name={name}", limit=MAX_SERVICES, is_needed=False
         )
+
+    async def deployed(self, namespace: str, name: str) -> None:
+        """Read a pod of a Deployment; what may not be read is not missed."""
+        scope = Scope(Resource("Deployment", "deployments", "/apis/apps/v1", Service), namespace)
+        query = {"limit": "1", "fieldSelector": f"metadata.name={name}"}
+        with suppress(Unreachable, msgspec.MsgspecError):
+            body = await get_body(self._transport, scope, query)
+            for each in msgspec.json.decode(body, type=_Workloads).items or ():
+                labels = labels_text(each.spec.template.metadata.labels or {})
+                await self._list(
+                    Scope(PODS, namespace, labels), limit=MAX_SERVICES, is_needed=False
+                )
 
     async def _pods(
         self, namespace: str, selector: dict[str, str], parts: Sequence[Object]

@@ -308,7 +308,7 @@ class Explainer:
             pods = [each for each in seen.objects if isinstance(each, Pod)]
             found = await nearest(block, query.qname, query.qtype, pods, self._edges.pause)
             if found.names:
-                return found
+                return found._replace(shown=_with_what_is_behind(block, found))
         return Nearest()
 
     async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> ObservedProcessor:
@@ -402,7 +402,8 @@ def _outcome(
         qtype = cluster.query.qtype
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
         is_alias = service is not None and service.kind == "ExternalName"
-        if cluster.cause is not None and (outcome == "resolves" or is_alias):
+        is_port = cluster.parsed is not None and bool(cluster.parsed.port)
+        if cluster.cause is not None and (outcome == "resolves" or is_alias or is_port):
             leads_nowhere = outcome == "resolves"
             return "leads nowhere" if leads_nowhere else outcome, cluster.cause.sentence
         return outcome, cause
@@ -442,6 +443,22 @@ def _unanswered(visits: Sequence[Visit]) -> str:
 def _of_pod(query: Query) -> Lead:
     """The lead to a pod, or to those of a workload, that a name begins with."""
     return Lead(pod=text(query.qname.labels[0]) if query.qname.labels else "")
+
+
+def _with_what_is_behind(block: Kubernetes, near: Nearest) -> str:
+    """What is said of near names, and whether nothing is behind the first one."""
+    name, shown = Name.from_text(near.names[0].name), near.shown
+    zone = name.longest_of(block.zones)
+    behind = block.answers.lookup.nothing_behind(name, zone) if zone is not None else ""
+    if behind and not block.store.services.endpoint_ips.addresses():
+        return shown  # files may have Services only
+    if not behind or near.names[0].name.removesuffix(".") not in shown:
+        return shown
+    return (
+        f"{shown[:-1]}, which has {behind}?"
+        if shown.endswith("?")
+        else f"{shown}, but has {behind}"
+    )
 
 
 def _is_of_port(near: Nearest) -> bool:

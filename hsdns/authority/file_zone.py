@@ -13,24 +13,23 @@ import logging
 import os
 from asyncio import sleep
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hsdns.authority.master_file import SameSerial, read_zone
 from hsdns.authority.zone import Zone, ZoneError
 from hsdns.wire.name import Name
 
 
+@dataclass(eq=False)
 class FileZone:
     """A zone of a file; `current` is None until it has been loaded."""
 
-    def __init__(
-        self, origin: Name, path: str, log: logging.Logger, *, by_mtime: bool = False
-    ) -> None:
-        self.origin = origin
-        self.path = path
-        self.by_mtime = by_mtime
-        self.current: Zone | None = None
-        self._mtime_ns: int | None = None
-        self._log = log
+    origin: Name
+    path: str
+    _log: logging.Logger
+    by_mtime: bool = False
+    current: Zone | None = None
+    _mtime_ns: int | None = None
 
     def load(self) -> None:
         """Load the file for the first time; raise OSError or ZoneError."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import sleep
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
@@ -30,28 +31,22 @@ REFRESH_JITTER: Final = 5.0
 RETRY_JITTER: Final = 2.0
 
 
+@dataclass(eq=False)
 class SecondaryZone:
     """A zone and its primaries.
 
     `accept` is called with the records of each transfer, and may reject it with TransferError.
     """
 
-    def __init__(
-        self,
-        origin: Name,
-        primaries: Sequence[Endpoint],
-        log: logging.Logger,
-        accept: Callable[[tuple[RR, ...]], None] = lambda records: None,
-    ) -> None:
-        self.origin = origin
-        self.primaries = tuple(primaries)
-        self.current: Zone | None = None
-        self._accept = accept
-        self._confirmed = 0.0  # when a primary last confirmed that this is the latest version
-        self._is_failing = False
-        self._log = log
-        self._refreshing = asyncio.Lock()
-        self._is_requested = False
+    origin: Name
+    primaries: tuple[Endpoint, ...]
+    _log: logging.Logger
+    _accept: Callable[[tuple[RR, ...]], None] = lambda records: None
+    current: Zone | None = None
+    _confirmed: float = 0.0  # when a primary last confirmed that this is the latest version
+    _is_failing: bool = False
+    _refreshing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _is_requested: bool = False
 
     def is_expired(self, now: float) -> bool:
         """Whether the zone has expired and must not be served."""

@@ -78,7 +78,7 @@ def leads_somewhere(
     service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None = None
 ) -> bool:
     """Whether a Service, or one port of it, leads to an endpoint."""
-    slices = _followed(service, slices)
+    slices = _followed(service, slices, port)
     reached = {
         each.name or ""
         for part in slices
@@ -94,15 +94,18 @@ def leads_somewhere(
     return any((each.name or "") in reached for each in service.spec.ports)
 
 
-def _followed(service: Service, slices: Sequence[EndpointSlice]) -> list[EndpointSlice]:
-    """The slices that clients get to: kube-proxy takes none with host names for addresses."""
-    return [each for each in slices if is_headless(service) or each.address_type != FQDN]
+def _followed(
+    service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None
+) -> list[EndpointSlice]:
+    """The slices that clients get to: host names for addresses have no SRV records, and kube-proxy takes none."""
+    takes_names = is_headless(service) and port is None
+    return [each for each in slices if takes_names or each.address_type != FQDN]
 
 
 def cause_behind(view: View, service: Service, port: ServicePort | None = None) -> Cause | None:
     """Why nothing stands behind a Service, or behind one port of it; None if something does, or it is not known."""
     if service.spec.type == "ExternalName":
-        return cause_of_alias(service, view.services.get)
+        return cause_of_alias(service, view.services.get, view.domain)
     if SLICES in view.unknown:
         return None
     slices = view.slices(service.key)
@@ -110,7 +113,7 @@ def cause_behind(view: View, service: Service, port: ServicePort | None = None) 
         return None
     if not slices and not service.spec.selector and ENDPOINTS in view.unknown:
         return None
-    followed = _followed(service, slices)
+    followed = _followed(service, slices, port)
     listed = [(part, each) for part in followed for each in part.endpoints or ()]
     used = [each for _, each in listed if _is_used(service, each, slices)]
     if used:
@@ -215,8 +218,12 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
             return _Why("", part, ": its EndpointSlices are empty", f"add endpoints to {part}")
         stray = _stray(view, namespace, name)
         if stray is not None:
-            part = f"EndpointSlice {namespace}/{stray.metadata.name}"
+            part = f"EndpointSlice {stray.metadata.namespace}/{stray.metadata.name}"
             owner = (stray.metadata.labels or {})[SERVICE_NAME_LABEL]
+            if owner == name:
+                sentence = f": {part} has its label, but is not in namespace {namespace}"
+                todo = f"create {part} in namespace {namespace}"
+                return _Why("HS151", part, sentence, todo)
             sentence = f": the label of {part} names another Service; {unread_slice(owner)}"
             todo = f"set the label {SERVICE_NAME_LABEL} of {part} to {name}"
             return _Why("HS151", part, sentence, todo)
@@ -249,9 +256,11 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
 
 def _stray(view: View, namespace: str, name: str) -> EndpointSlice | None:
     """A slice that may be meant for a Service: its label is like the name, or its own name is."""
-    for part in view.stray_slices(namespace):
+    for part in view.stray_slices():
         owner = (part.metadata.labels or {}).get(SERVICE_NAME_LABEL, "")
-        if is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-"):
+        is_near = part.metadata.namespace == namespace
+        is_like = is_misspelt(owner, name) or part.metadata.name.startswith(f"{name}-")
+        if is_like if is_near else owner == name:
             return part
     return None
 

@@ -46,8 +46,8 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
 
 
 def _of_service(view: View, service: Service, depth: int = 0) -> Cause | None:
-    cause = cause_behind(view, service) or cause_of_missing(service, view.services)
-    key = service_of(service.spec.external_name or "")
+    cause = cause_behind(view, service) or cause_of_missing(service, view.services, view.domain)
+    key = service_of(service.spec.external_name or "", view.domain)
     target = view.services.get(key) if key is not None else None
     if cause is None and target is not None and depth < MOST_ALIASES:
         return through(service, _of_service(view, target, depth + 1))

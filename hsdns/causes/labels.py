@@ -50,7 +50,8 @@ _MISSPELT: Final = 0.75  # difflib's ratio of two longer words
 _LONG: Final = 6  # letters of a word in which more than one letter may differ
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
-_EXACT, _NEAR = 4, 3
+# How much a label of the pods counts, and that all labels are there but for their spelling, more than the same name.
+_EXACT, _NEAR, _WHOLE = 4, 3, 20
 
 
 class Labelled(Protocol):
@@ -75,9 +76,11 @@ def nearest(
     labels: Mapping[str, str] = _NONE,
 ) -> L | None:
     """The pods that the selector of Service `name` means, the first of those as near; `labels` are its own."""
-    found = [(nearness(name, selector, each, labels), each) for each in candidates]
-    best = max(found, key=lambda pair: pair[0], default=None)
-    return best[1] if best is not None and best[0] else None
+    found = [(*_nearness(name, selector, each, labels), each) for each in candidates]
+    # Labels that several workloads have do not tell which of them is meant.
+    is_told = sum(told for _, told, _ in found) == 1
+    meant = [(score, each) for score, told, each in found if score and (is_told or not told)]
+    return max(meant, key=lambda pair: pair[0])[1] if meant else None
 
 
 class Neighbours(Generic[L]):
@@ -132,10 +135,10 @@ def _letters(value: str) -> int:
     return found
 
 
-def nearness(
-    name: str, selector: Mapping[str, str], pods: Labelled, labels: Mapping[str, str] = _NONE
-) -> int:
-    """How near pods are to the selector of Service `name`; 0 if they are not meant by it."""
+def _nearness(
+    name: str, selector: Mapping[str, str], pods: Labelled, labels: Mapping[str, str]
+) -> tuple[int, bool]:
+    """How near pods are to the selector of Service `name`, 0 if they are not meant; whether only its labels say so."""
     has = pods.labels
     wrong, absent, exact, score = 0, 0, 0, 0
     for key, value in selector.items():
@@ -149,10 +152,15 @@ def nearness(
         else:
             wrong += 1
             absent += key not in has
-    score += kinship(name, pods.name) + _agreement(labels, has)
-    is_own = kinship(name, pods.name) or _agreement(labels, has) > len(_IDENTITY)
-    is_meant = not wrong or (wrong == absent == 1 and exact)
-    return score if is_own or is_meant else 0
+    related = kinship(name, pods.name)
+    is_meant = bool(related) or not wrong or (wrong == absent == 1 and exact > 0)
+    is_told = not is_meant and _is_told(labels, has)
+    score += (
+        _WHOLE * (not wrong)
+        + _EXACT * related
+        + sum(labels.get(key) == has.get(key, "") for key in _IDENTITY)
+    )
+    return score if is_meant or is_told else 0, is_told
 
 
 def other_key(key: str, value: str, selector: Mapping[str, str], has: Mapping[str, str]) -> str:
@@ -178,19 +186,19 @@ def _bare(name: str) -> str:
     return _PURPOSE.sub("", name)
 
 
-def _agreement(labels: Mapping[str, str], has: Mapping[str, str]) -> int:
-    """How many of the labels that identify a workload the Service itself and pods have in common.
-
-    It is more than len(_IDENTITY) if they tell the same workload of the same installation.
-    """
-    pairs = [
-        (labels[key], has[key]) for key in (*_IDENTITY, *_INSTANCE) if key in labels and key in has
-    ]
-    same = sum(one == other for one, other in pairs)
-    is_of_instance = any(labels.get(key, "") == has.get(key, 0) for key in _INSTANCE)
+def _is_told(labels: Mapping[str, str], has: Mapping[str, str]) -> bool:
+    """Whether a Service's own labels tell the workload of pods: it is of the same installation and component."""
     own = [key for key in _IDENTITY if key in labels]
-    is_own = bool(own) and all(has.get(key) == labels[key] for key in own)
-    return same + (len(_IDENTITY) if is_of_instance and is_own else 0)
+    is_of_instance = any(labels.get(key, "") == has.get(key, 0) for key in _INSTANCE)
+    return is_of_instance and bool(own) and all(has.get(key) == labels[key] for key in own)
+
+
+def telling_label(
+    labels: Mapping[str, str], own: Mapping[str, str], other: Mapping[str, str]
+) -> str:
+    """The label of a Service by which it means some pods and not others; empty if there is none."""
+    told = (key for key in _IDENTITY if key in labels and own.get(key) == labels[key])
+    return next((key for key in told if other.get(key, labels[key]) != labels[key]), "")
 
 
 def is_set_at_run_time(key: str, value: str, labels: Mapping[str, str]) -> bool:

@@ -75,6 +75,7 @@ class View:
         is_live: bool = False,
     ) -> None:
         self.unknown, self.is_live = dict(unknown or {}), is_live
+        self.domain = "cluster.local"  # of the cluster: kubeadm's default, as in most
         self.services: dict[Key, Service] = {}
         self.endpoints: dict[Key, Endpoints] = {}
         self._slices: defaultdict[Key, dict[str, EndpointSlice]] = defaultdict(dict)
@@ -108,10 +109,10 @@ class View:
         """The EndpointSlices of a Service."""
         return [*self._slices.get(key, {}).values()]
 
-    def stray_slices(self, namespace: str) -> Iterator[EndpointSlice]:
+    def stray_slices(self) -> Iterator[EndpointSlice]:
         """The slices of Services that are not there."""
         for key, found in self._slices.items():
-            if key[0] == namespace and key not in self.services:
+            if key not in self.services:
                 yield from found.values()
 
     def pods(self, namespace: str) -> list[PodManifest]:

@@ -100,7 +100,7 @@ class Names(ClusterCommand):
             for block in blocks:
                 if remark := block.remark():
                     complain(remark)
-            name = "" if word is None else await name_of(configuration, runtime, word)
+            name = "" if word is None else await name_of(runtime, word)
             self._write(name, filter(None, listed(block.answer_set() for block in blocks)))
 
     def _write(self, name: str, found: Iterable[Line]) -> None:

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from queue import Empty, SimpleQueue
+from textwrap import wrap
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -185,11 +186,12 @@ class _Column(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A name, the values in the columns to the right of it, and a sentence below."""
+    """A name, the values in the columns to the right of it, and below a sentence and what to do."""
 
     name: str
     cells: tuple[str, ...]
     sentence: str = ""
+    todo: str = ""
 
 
 class _Section(NamedTuple):
@@ -208,7 +210,7 @@ def view(picture: Picture, place: str, width: int, height: int | None = None) ->
     picture, place = _printable(picture), printable(place)
     sections = [each for each in _sections(picture) if each.rows or each.empty]
     parts = list(_header(picture, place))
-    most = _rows(sections, None if height is None else height - len(parts))
+    most = _rows(sections, None if height is None else height - len(parts), width)
     for section, count in zip(sections, most, strict=True):
         if count is None or count > 0 or not section.rows:
             parts += _drawn(section, count, is_narrow=width < NARROW)
@@ -341,9 +343,10 @@ def _sections(picture: Picture) -> Iterable[_Section]:
 
 def _failing(found: Iterable[Picture], now: str) -> list[_Row]:
     """The rows of failing names; types of a name that fail for the same reason share a row."""
-    alike: dict[tuple[str, str, str], list[Picture]] = {}
+    alike: dict[tuple[str, ...], list[Picture]] = {}
     for each in found:
-        alike.setdefault((each["name"], each["rcode"], each["cause"]), []).append(each)
+        todo = f"-> {each['todo']}" if each.get("todo") else ""
+        alike.setdefault((each["name"], each["rcode"], each["cause"], todo), []).append(each)
     return [
         _Row(
             name,
@@ -353,9 +356,9 @@ def _failing(found: Iterable[Picture], now: str) -> list[_Row]:
                 _count(rate) if (rate := sum(each["per_second"] for each in rows)) else "",
                 _ago(now, max(each["last"] for each in rows)),
             ),
-            cause,
+            *why,
         )
-        for (name, rcode, cause), rows in alike.items()
+        for (name, rcode, *why), rows in alike.items()
     ]
 
 
@@ -375,10 +378,11 @@ def _drawn(section: _Section, count: int | None, *, is_narrow: bool) -> Iterable
         yield Text(section.empty, style="dim")
         return
     yield _line("", [each.title for each in columns], columns, is_title=True)
-    for name, cells, sentence in rows:
+    for name, cells, *below in rows:
         yield _line(name, [cells[at] for at in shown], columns)
-        if sentence:
-            yield Padding(Text(sentence, style="cyan"), (0, 0, 0, 2))
+        for sentence, style in zip(below, ("cyan", "bold"), strict=True):
+            if sentence:
+                yield Padding(Text(sentence, style=style), (0, 0, 0, 2))
 
 
 def _line(
@@ -399,7 +403,7 @@ def _line(
     return line
 
 
-def _rows(sections: Sequence[_Section], lines: int | None) -> list[int | None]:
+def _rows(sections: Sequence[_Section], lines: int | None, width: int) -> list[int | None]:
     """How many rows of each list are shown in `lines` lines; None for all."""
     if lines is None:
         return [None] * len(sections)
@@ -412,7 +416,9 @@ def _rows(sections: Sequence[_Section], lines: int | None) -> list[int | None]:
                 if counts[at] >= len(section.rows) or (is_first and counts[at]):
                     continue
                 # The first row also needs lines for the rule and the titles.
-                need = (2 if section.rows[counts[at]].sentence else 1) + (0 if counts[at] else 2)
+                row = section.rows[counts[at]]
+                below = sum(len(wrap(text, max(width - 2, 1))) for text in (row.sentence, row.todo))
+                need = 1 + below + (0 if counts[at] else 2)
                 if need <= left:
                     counts[at] += 1
                     left -= need

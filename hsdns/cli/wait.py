@@ -227,7 +227,7 @@ class Wait(SourceCommand):
 
         async def choose(blocks: Sequence[Kubernetes]) -> Questions:
             say_unread(blocks)
-            name = await name_of(configuration, cluster.runtime, word)
+            name = await name_of(cluster.runtime, word)
             say_meant(self.words[0], name)
             question = Question(*read_question(name, rrtype), "waited for")
             for each in blocks:

@@ -154,6 +154,18 @@ class NameLookup:
             dependencies.mark_numerous()  # a topology zone without endpoints, which may be any text
         return node, parsed
 
+    def nothing_behind(self, qname: Name, zone: Name) -> str:
+        """How many endpoints are ready behind a name with a cluster IP, if none is."""
+        parsed = self.parse(qname, zone)
+        if parsed is None or parsed.kind != SVC or parsed.endpoint or self.is_multicluster(zone):
+            return ""
+        value = self.store.services.values.get((parsed.namespace, parsed.name))
+        if value is None or value.kind != CLUSTER_IP or value.has_endpoints:
+            return ""
+        if not self.store.settings.endpoints:
+            return ""
+        return schema.readiness(value, counted=self.store.restored is None)
+
     def pod_entries(self, address: bytes, namespace: bytes) -> int:
         """The number of entries that share the SRV weight of a pod's name: one for each pod, 1 for any address."""
         return self.store.pods.count(address, namespace) if self.pods == "verified" else 1
@@ -206,6 +218,7 @@ class NameLookup:
             or value.kind not in (CLUSTER_IP, EXTERNAL_NAME)
             or bool(parsed.endpoint or parsed.topology_zone)
             or self.ignore_empty
+            or self.store.settings.not_ready  # an error beside a cluster IP says that nothing stands behind it
         )
 
     def _find_pod(self, parsed: ParsedName, dependencies: Dependencies | None) -> bytes | None:

@@ -260,6 +260,12 @@ class Synced(NamedTuple):
 Event = Upserted | Deleted | Synced
 
 
+def differences(before: Mapping[Identity, Object], after: Mapping[Identity, Object]) -> list[Event]:
+    """The events between two states."""
+    events: list[Event] = [Upserted(each) for key, each in after.items() if before.get(key) != each]
+    return events + [Deleted(each) for key, each in before.items() if key not in after]
+
+
 _KEY = r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9._]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9._]*[a-zA-Z0-9])?"
 _VALUE = r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9._]*[a-zA-Z0-9])?)?"
 _REQUIREMENT = re.compile(

@@ -10,6 +10,7 @@ Rule 3: only `nodes` changes: it caches the records made for the first query and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hsdns.cluster.address import dashed
@@ -111,6 +112,7 @@ class Entry(NamedTuple):
     cluster: bytes = b""
 
 
+@dataclass(slots=True, eq=False)
 class Node:
     """The records at one existing name; `targets` are names to follow instead of addresses.
 
@@ -118,24 +120,15 @@ class Node:
     and additional section for SRV once they have been asked for.
     """
 
-    __slots__ = ("a", "aaaa", "entry_count", "first", "srv", "targets")
-
-    def __init__(
-        self,
-        a: tuple[RR, ...],
-        aaaa: tuple[RR, ...],
-        entry_count: int,
-        first: bytes | Name | None,
-        targets: tuple[Name, ...],
-    ) -> None:
-        self.a = a
-        self.aaaa = aaaa
-        self.entry_count = entry_count
-        self.first = first
-        self.targets = targets
-        self.srv: tuple[tuple[RR, ...], tuple[RR, ...]] | None = None
+    a: tuple[RR, ...]
+    aaaa: tuple[RR, ...]
+    entry_count: int
+    first: bytes | Name | None
+    targets: tuple[Name, ...]
+    srv: tuple[tuple[RR, ...], tuple[RR, ...]] | None = None
 
 
+@dataclass(slots=True, eq=False)
 class ServiceValue:
     """A Service (or ServiceImport) and its slices; either may be missing.
 
@@ -143,40 +136,18 @@ class ServiceValue:
     addresses, or names of load balancers, by which it is reached from outside; `has_selector` is only for metrics.
     """
 
-    __slots__ = (
-        "_labels",
-        "cluster_ips",
-        "external",
-        "external_name",
-        "has_selector",
-        "kind",
-        "nodes",
-        "ports",
-        "resource_version",
-        "slices",
+    kind: str | None
+    resource_version: str = ""
+    cluster_ips: tuple[bytes, ...] = ()
+    ports: tuple[Port, ...] = ()
+    external_name: Name | None = None
+    slices: tuple[PackedSlice, ...] = ()
+    has_selector: bool = False
+    external: tuple[bytes | Name, ...] = ()
+    nodes: dict[bytes, Node] = field(default_factory=dict, init=False)
+    _labels: dict[bytes, tuple[tuple[PackedSlice, int], ...]] | None = field(
+        default=None, init=False
     )
-
-    def __init__(
-        self,
-        kind: str | None,
-        resource_version: str = "",
-        cluster_ips: tuple[bytes, ...] = (),
-        ports: tuple[Port, ...] = (),
-        external_name: Name | None = None,
-        slices: tuple[PackedSlice, ...] = (),
-        has_selector: bool = False,
-        external: tuple[bytes | Name, ...] = (),
-    ) -> None:
-        self.kind = kind
-        self.resource_version = resource_version
-        self.cluster_ips = cluster_ips
-        self.ports = ports
-        self.external_name = external_name
-        self.slices = slices
-        self.has_selector = has_selector
-        self.external = external
-        self.nodes: dict[bytes, Node] = {}
-        self._labels: dict[bytes, tuple[tuple[PackedSlice, int], ...]] | None = None
 
     def with_slices(self, slices: tuple[PackedSlice, ...]) -> ServiceValue:
         """A copy with other slices and without cached records."""

@@ -332,7 +332,7 @@ def servers_and_name(
 
     async def look() -> tuple[list[DnsServer], str, str]:
         async with reading(configuration, word.namespaces, NOT_STARTED) as (runtime, blocks):
-            name = await name_of(configuration, runtime, word)
+            name = await name_of(runtime, word)
             return *await found_servers(blocks, access, runs_code=runs_code), name
 
     found, why, name = asyncio.run(look())

@@ -203,7 +203,7 @@ class Candidates:
             todo = ""
             if len(own) == 1 and not own[0].name:
                 todo = f"set name: {text(self._parsed.port)} for port {own[0].port} of {place}"
-            yield self._with_spec(self._without_port(), needed, todo, ports=ports)
+            yield self._with_spec(self._without_port(), needed, ports=ports)._replace(todo=todo)
         yield self._with_spec(
             f"{place} has neither a cluster IP nor a port",
             f"{place} has a cluster IP",
@@ -296,21 +296,22 @@ class Candidates:
                 f"the EndpointSlice has {self._asked_port}",
                 self._with_ports,
             )
+        hostname = todo = ""
         if asked:
-            near = self._near_labels(known)
+            near, todo = self._near_labels(known)
             cause, hostname = f"no endpoint named {asked}{near}", f" with hostname {asked}"
         else:
-            cause, hostname = f"no endpoints{self._why_none()}", ""
+            cause = f"no endpoints{self._why_none()}"
         where = place if self._why is None else self._why.place
         needed = f"{place} has a ready endpoint{hostname}"
-        yield self._because(where, f"{place} has {cause}", needed, self._with_endpoint)
+        yield self._because(where, f"{place} has {cause}", needed, self._with_endpoint, todo)
 
     def _because(
-        self, place: str, cause: str, needed: str, make: Callable[[Scene], Scene]
+        self, place: str, cause: str, needed: str, make: Callable[[Scene], Scene], todo: str = ""
     ) -> Change:
         """A change for the cause that nothing stands behind the Service, if that is known."""
         if self._why is None:
-            return Change(place, cause, needed, make)
+            return Change(place, cause, needed, make, todo)
         return Change(place, self._why.sentence, needed, make, self._why.todo)
 
     @property
@@ -327,14 +328,14 @@ class Candidates:
         packed = pack_slice(alone, settings, lambda reason, sentence: None)
         return {each.label(index) for each in packed for index in range(each.host_count)}
 
-    def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> str:
-        """The endpoint names that there are instead, each with its cluster."""
+    def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> tuple[str, str]:
+        """The endpoint names that there are instead, each with its cluster, and what to do."""
         cluster = self._parsed.cluster
         labels = sorted({label for each, label in known if each == cluster}) or sorted(
             {f"{label}{_in_cluster(each)}" for each, label in known if each != cluster}
         )
         if not labels:
-            return f"{_in_cluster(cluster)}: it has no endpoints"
+            return f"{_in_cluster(cluster)}: it has no endpoints", ""
         base, dash, number = self._endpoint.rpartition("-")
         ordinals = [
             int(label.removeprefix(f"{base}-"))
@@ -343,13 +344,16 @@ class Candidates:
         ]
         if not (dash and number.isdigit() and ordinals):
             shown = ", ".join(labels[:3]) + (", …" if len(labels) > 3 else "")
-            return f"{_in_cluster(cluster)}; it has {shown}"
+            return f"{_in_cluster(cluster)}; it has {shown}", ""
         first, last = f"{base}-{min(ordinals)}", f"{base}-{max(ordinals)}"
         shown = f"{first} to {last}" if first != last else first
         pods = {each.metadata.name for each in self._kept.pods(self._parsed.namespace)}
         if first in pods and len(ordinals) == max(ordinals) - min(ordinals) + 1:
-            return f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}"
-        return f"{_in_cluster(cluster)}; it has {shown}"
+            return (
+                f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}",
+                f"kubectl -n {self._namespace} scale statefulset {base} --replicas={int(number) + 1}",
+            )
+        return f"{_in_cluster(cluster)}; it has {shown}", ""
 
     def _of_hostname(self, listed: Sequence[tuple[EndpointSlice, Endpoint]]) -> Iterator[Change]:
         """The change for an endpoint name of an existing Pod that does not have this name below this Service."""

@@ -231,8 +231,9 @@ class Explain(AskerCommand):
             )
         if word.kind != "address":
             say_meant(self.words[0], found.name)
-            is_other = word.kind == "host" and taken_for(word.name, found.name)
-            if is_other and "." in word.name and found.rcode == "NXDOMAIN" and not is_typed:
+            is_short = word.kind == "host" and not word.is_whole and not is_typed
+            is_other = is_short and "." in word.name and taken_for(word.name, found.name)
+            if is_other and found.rcode == "NXDOMAIN":
                 complain(f"{word.name}. with its dot is a name outside of the cluster")
         if server is not None:
             found = _compared(found, *server)
@@ -358,12 +359,11 @@ async def _explain(
     from hsdns.server.explaining import explain_lookup, name_of
 
     async with reading(configuration, word.namespaces, NOT_STARTED) as (runtime, blocks):
-        name = await name_of(configuration, runtime, word, as_typed=is_typed)
+        name = await name_of(runtime, word, as_typed=is_typed)
         if asks is None:
             found = await explained(configuration, runtime, name, qtype, problems)
         else:
             found = await explain_lookup(
-                configuration,
                 runtime,
                 asks._replace(name=name),
                 problems=problems.sentences,
@@ -380,7 +380,7 @@ async def explained(
     from hsdns.server.explaining import make_explainer
 
     is_builtin = configuration.corefile.path == source.NAME
-    explainer = make_explainer(configuration, runtime, asks=False, is_builtin=is_builtin)
+    explainer = make_explainer(runtime, asks=False, is_builtin=is_builtin)
     qname, _ = read_question(name)
     return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
 

@@ -213,7 +213,10 @@ class Explainer:
         rcode = rcode_to_text(reply.rcode)
         outcome, cause = _outcome(reply, visits, cluster, needed, service, doubt.why)
         blind = [] if cluster is None else cluster.blind
-        if reply.answer and not reply.rcode and outcome == "does not resolve":
+        # An answer whose dead end is known says nothing of its target.
+        is_dead_end = cluster is not None and cluster.cause is not None and not reply.rcode
+        is_alias = bool(reply.answer) and not reply.rcode and outcome == "does not resolve"
+        if is_alias and not is_dead_end:
             if doubt.why:
                 outcome, cause = "could not tell", f"{rcode}: {cause}; {doubt.why}"
             else:
@@ -222,11 +225,7 @@ class Explainer:
                     if processor.refused
                     else f"; its target has no {type_to_text(qtype)} record"
                 )
-        elif (
-            doubt.why
-            and outcome != "leads nowhere"
-            and (outcome != "could not tell" or doubt.is_unread)
-        ):
+        elif doubt.why and not is_dead_end and (outcome != "could not tell" or doubt.is_unread):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
         near, is_meant = Nearest(), False
@@ -409,7 +408,8 @@ def _outcome(
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
         is_alias = service is not None and service.kind == "ExternalName"
         if cluster.cause is not None and (outcome == "resolves" or is_alias):
-            return "leads nowhere", cluster.cause.sentence
+            leads_nowhere = outcome == "resolves"
+            return "leads nowhere" if leads_nowhere else outcome, cluster.cause.sentence
         return outcome, cause
     count = counted(len(reply.answer), "record") if reply.answer else ""
     if made.reply is not None and made.reply.error and not made.is_own:
@@ -601,6 +601,7 @@ class _Cluster:
         namespace, name = text(parsed.namespace), text(parsed.name)
         selector = owner.spec.selector if owner is not None else None
         self.view = view = await live.view(self.seen, namespace, selector or {})
+        view.domain = self.replay.zone.to_text().removesuffix(".")
         if parsed.endpoint:
             self.cause = cause_of_pod(view, namespace, name, text(parsed.endpoint))
         elif owner is not None:
@@ -619,6 +620,7 @@ class _Cluster:
         for service in seen.objects:
             if isinstance(service, Service) and service.key == key:
                 view = await live.view(seen, key[0], service.spec.selector or {})
+                view.domain = domain
                 found = cause_behind(view, service)
                 return through(alias, found or await self._of_target(service, live, depth + 1))
         return None

@@ -33,6 +33,7 @@ from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
 
 CLIENT_PORT: Final = 40000
+SHORT: Final = 2  # dots of a name that a search list makes one of the cluster, less than
 WALKER: Final = "go"  # the resolver whose way through the search list is shown
 
 
@@ -65,7 +66,7 @@ async def explain_for_client(
     failed = sorted((each for each in reports if each.error), key=lambda each: each.error == UNSEEN)
     shown = failed[0] if failed else reports[0]
     explained = await _explained(explainer, shown, question, now, problems)
-    decisive = _decisive(shown, explained)
+    decisive = _decisive(shown, explained, question.name)
     cause, needed, todo = "", list(decisive.needed), decisive.todo
     is_blind = bool(decisive.blind) and decisive.outcome == "could not tell"
     if shown.error and not is_blind:
@@ -239,7 +240,8 @@ def _own_cause(
     elif shown.error == UNSEEN and shown.why.endswith(cause):
         cause = shown.why
     if asked != question.name.removesuffix("."):
-        return f"{cause}; the search list made {asked} of {question.name}"
+        made = f"the search list made {asked} of {question.name}"
+        return f"{cause} ({made})" if cause.endswith("?") else f"{cause}; {made}"
     names = list(dict.fromkeys(each.name for each in shown.queries))
     before = names.index(asked) if asked in names else 0
     if before:
@@ -258,6 +260,8 @@ async def _explained(
     found: dict[str, int] = {}
     for each in shown.queries:
         rrtype = type_from_text(each.type)
+        if each.answer is not None and each.answer.rcode == "NXDOMAIN":
+            rrtype = question.types[0]  # it is of all types, and most Services have IPv4 addresses
         has_addresses = each.answer is not None and bool(each.answer.addresses)
         if each.name not in found or (has_addresses and found[each.name] != RRType.A):
             found[each.name] = rrtype
@@ -269,7 +273,7 @@ async def _explained(
     ]
 
 
-def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanation:
+def _decisive(shown: LookupReport, explained: Sequence[Explanation], name: str) -> Explanation:
     """The query that decided the result; among failed queries, the one that needs the fewest changes."""
     if not shown.error:
         last = next(
@@ -282,6 +286,16 @@ def _decisive(shown: LookupReport, explained: Sequence[Explanation]) -> Explanat
     unseen = [
         each for each in explained if each.outcome == "could not tell" and "." in each.name[:-1]
     ]
+    # A short name that is nearly one of the cluster was hardly meant for another server.
+    meant = [
+        each
+        for each in explained
+        if each.nearest and each.outcome == "does not resolve" and name.count(".") < SHORT
+    ]
+    if meant and best.service is None:
+        return min(
+            meant, key=lambda each: "service" not in each.reading or "endpoint" in each.reading
+        )
     if shown.error == UNSEEN and unseen and best.service is None:
         return unseen[-1]
     return best

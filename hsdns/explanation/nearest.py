@@ -5,7 +5,7 @@ Rule 1: a name is proposed only if the server has records of the queried type fo
 Rule 2: there are three kinds of guesses, and one is made only if the one before it found nothing: the same labels in
         another form; an object that has exactly a label of the name, in another place; a label that is spelt alike.
 Rule 3: words are spelt alike as people mistype them: few edits for their length, and the same digits; or one is the
-        other with more parts in front or behind, as Helm makes names.  Random text is like nothing.
+        other with the parts that charts and Helm add to names.  Random text is like nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from hsdns.explanation.report import NearName
 from hsdns.explanation.scene import text
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import RRType
+from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
 
 MOST: Final = 4  # names that are reported
@@ -71,6 +72,7 @@ class Nearest(NamedTuple):
         return f"{self.why}; {self.shown}" if self.why else self.shown
 
 
+NOTHING: Final = ServiceValue(None)  # of a Service that an event removes meanwhile
 Guesses = Iterator[Guess | None]  # None where other work may run
 ALIKE: Final = "did you mean {names}?"
 
@@ -145,8 +147,15 @@ def _has_records(block: Kubernetes, name: Name, qtype: int, zone: Name) -> bool:
     if isinstance(found, bytes):
         return qtype != (RRType.AAAA if len(found) == 4 else RRType.A)
     node, _ = found
+    if node.targets:  # an alias has those of its target, and what is outside is not known
+        reply = answers.answer_at_once(
+            name, RRType.AAAA if qtype == RRType.AAAA else RRType.A, zone
+        )
+        return not isinstance(reply, Reply) or any(
+            each.rrtype != RRType.CNAME for each in reply.answer
+        )
     has = {RRType.A: node.a, RRType.AAAA: node.aaaa, RRType.SRV: node.entry_count}
-    return bool(node.targets or has.get(qtype, node.a or node.aaaa))
+    return bool(has.get(qtype, node.a or node.aaaa))
 
 
 # The same labels in another form.
@@ -324,10 +333,8 @@ class _Places:
                 if port.protocol == protocol and words[0] in (port.name, service)
             ]
             for labels in found if len(found) <= MOST_SAID else ():
-                yield Guess(
-                    labels,
-                    f"the Service is missing between {text(name)} and namespace {text(namespace)}",
-                )
+                why = f"the Service is missing between {text(name)} and namespace {text(namespace)}"
+                yield Guess(labels, why)
 
     def _of_pod(self, labels: Labels, kind: bytes) -> Guesses:
         """The names of a pod, or of the Service of a workload, that is in the place of a Service."""
@@ -343,16 +350,18 @@ class _Places:
                 (unnamed if address_in(own) else named).append((own, *service[::-1], SVC))
             for found in sorted(named, key=lambda each: each[0] != label):
                 yield Guess(found, f"{text(label)} is a pod{below}", "its name is {names}")
-            if not named:
-                yield from self._of_unnamed(pod, unnamed)
+            why = f"{text(label)} is a pod without a name of its own"
+            if not named and (address := pack_address(pod.status.pod_ip or "")) is not None:
+                yield Guess((dashed(address), pod.metadata.namespace.lower().encode(), POD), why)
+            for found in unnamed if not named else ():
+                yield Guess(found[1:], why)
         pods = self._workloads[label]
         if any(has_parts(text(label), text(each)) for each in self._own[namespace]):
             pods = [each for each in pods if pack_label(each.metadata.namespace) == namespace]
         for pod in _in_namespace(pods, namespace)[:1]:
             what = "Deployment" if DEPLOYED.fullmatch(pod.metadata.name) else "workload"
-            why = (
-                f"{text(label)} is a {'StatefulSet' if pod.spec.subdomain else what}, not a Service"
-            )
+            what = "StatefulSet" if pod.spec.subdomain else what
+            why = f"{text(label)} is a {what}, not a Service"
             for _, service in self._endpoints_of(pod):
                 yield Guess((*service[::-1], SVC), why, "its Service is {names}")
         if name := DEPLOYED.fullmatch(text(label)):
@@ -363,48 +372,23 @@ class _Places:
                         yield Guess((own, place, SVC), why)
         yield from self._of_endpoint(label, labels, kind)
 
-    def _of_unnamed(self, pod: Pod, endpoints: Sequence[Labels]) -> Guesses:
-        """The names that lead to a pod without a name of its own."""
-        label, subdomain = pod.metadata.name, pod.spec.subdomain
-        why = f"{label} is a pod without a hostname, so it has no name of its own"
-        address = pack_address(pod.status.pod_ip or "")
-        if pod.spec.hostname:
-            namespace = pod.metadata.namespace.lower()
-            is_there = (namespace.encode(), (subdomain or "").encode()) in self._values
-            why = f"{label} is a pod with subdomain {subdomain}, and "
-            why += "that Service does not select it" if is_there else "there is no such Service"
-            if not subdomain:
-                why = f"{label} is a pod without a subdomain, so it has no name of its own"
-        elif address is not None:
-            yield Guess((dashed(address), pod.metadata.namespace.lower().encode(), POD), why)
-        for found in endpoints:
-            yield Guess(found[1:], why)
-
     def _of_endpoint(self, label: bytes, labels: Labels, kind: bytes) -> Guesses:
         """The Services with an endpoint of this label, those of the namespace first."""
-        namespace, first = labels[-1], label + b"-0"
+        namespace, first, address = labels[-1], label + b"-0", address_in(label)
         for places in ((namespace,), [each for each in self._own if each != namespace]):
-            is_found = False
-            for place in places:
-                for number, service in enumerate(self._own[place]):
-                    if number % PIECE == 0:
-                        yield None
-                    value = self._values.get((place, service))
-                    if value is None:
-                        continue
-                    if _has_label(value, label):
-                        is_found = True
-                        yield Guess(
-                            (label, service, place, SVC),
-                            f"{text(label)} is an endpoint of Service {text(service)}",
-                        )
-                    elif kind == SVC and place == namespace and _has_label(value, first):
-                        is_found = True
-                        yield Guess(
-                            (service, place, SVC),
-                            f"{text(first)} is an endpoint of Service {text(service)}",
-                        )
-            if is_found:
+            keys = [(place, service) for place in places for service in self._own[place]]
+            found: list[Guess] = []
+            for number, (place, service) in enumerate(keys):
+                if number % PIECE == 0:
+                    yield None
+                value = self._values.get((place, service)) or NOTHING
+                why = f"{{}} is an endpoint of Service {text(service)}"
+                if _has_label(value, label, address):
+                    found.append(Guess((label, service, place, SVC), why.format(text(label))))
+                elif kind == SVC and place == namespace and _has_label(value, first):
+                    found.append(Guess((service, place, SVC), why.format(text(first))))
+            yield from found
+            if found:
                 return
 
     def _endpoints_of(self, pod: Pod) -> Iterator[tuple[bytes, Key]]:
@@ -434,7 +418,7 @@ class _Places:
             if len(before) == 1 and value is not None:
                 ways.append((0, value.labels))
         for at, words in ways:
-            for word in alike_words(labels[at], words):
+            for word in alike_words(labels[at], words, text(namespace)):
                 if word is None:
                     yield None
                 else:
@@ -447,9 +431,8 @@ class _Places:
                 yield Guess(found, f"spelt like {port}", ALIKE)
 
 
-WORKLOAD: Final = re.compile(
-    r"(-\d+|(-[a-z0-9]{6,10})?-[a-z0-9]{5})$"
-)  # behind the workload's name in a pod's
+# What is behind the workload's name in that of a pod.
+WORKLOAD: Final = re.compile(r"(-\d+|(-[a-z0-9]{6,10})?-[a-z0-9]{5})$")
 DEPLOYED: Final = re.compile(r"(.+)-[bcdf-hj-np-tv-xz0-9]{8,10}-[bcdf-hj-np-tv-xz2456789]{5}")
 
 
@@ -466,9 +449,11 @@ def _ports(value: ServiceValue | None) -> Iterable[Port]:
     return {(each.name, each.protocol): each for each in every if each.name}.values()
 
 
-def _has_label(value: ServiceValue, label: bytes) -> bool:
-    """Whether an endpoint has a label; ServiceValue.labels would compute and keep those of every Service."""
-    address = address_in(label)
+def _has_label(value: ServiceValue, label: bytes, address: bytes | None = None) -> bool:
+    """Whether an endpoint has a label, which may be that of an address.
+
+    ServiceValue.labels would compute and keep those of every Service.
+    """
     return any(
         label in (part.labels or ())
         or (address is not None and any(True for _ in part.positions(address)))
@@ -485,7 +470,7 @@ LONG: Final = 8  # letters of a word in which people make two mistakes
 MANY: Final = 3  # more edits than are looked for
 
 
-def alike_words(word: bytes, words: Iterable[bytes]) -> Iterator[bytes | None]:
+def alike_words(word: bytes, words: Iterable[bytes], namespace: str = "") -> Iterator[bytes | None]:
     """The words that are mistyped, else those with other parts, if they are few; None where others may run."""
     mistyped: list[bytes] = []
     longer: list[bytes] = []
@@ -495,7 +480,7 @@ def alike_words(word: bytes, words: Iterable[bytes]) -> Iterator[bytes | None]:
             yield None
         if is_mistyped(shown, other := text(each)):
             mistyped.append(each)
-        elif has_parts(shown, other):
+        elif has_parts(shown, other, namespace):
             longer.append(each)
     found = mistyped or longer
     if len(found) <= MOST_SAID:
@@ -545,17 +530,23 @@ def _edits(word: str, other: str, *, is_short: bool) -> int:
     return row[-1]
 
 
-def has_parts(word: str, other: str) -> bool:
-    """Whether one word is the other with one or two parts in front or behind, none of them a number."""
+# Parts that charts put behind a name, and that people put in front of one.
+BEHIND: Final = frozenset(
+    "svc service services headless hl master primary replica replicas server client cluster node nodes peers "
+    "discovery internal external http lb ro rw".split()
+)
+IN_FRONT: Final = frozenset("my prod production staging stage dev test qa release".split())
+
+
+def has_parts(word: str, other: str, namespace: str = "") -> bool:
+    """Whether one word is the other with usual parts behind, or a release, an environment or a namespace in front."""
     parts, longer = sorted((word.split("-"), other.split("-")), key=len)
-    count = len(longer) - len(parts)
-    if not 1 <= count <= 2 or len("".join(parts)) < 3:
+    if len("".join(parts)) < 3 or len(parts) == len(longer):
         return False
-    more = (
-        longer[:count]
-        if longer[count:] == parts
-        else longer[-count:]
-        if longer[:-count] == parts
-        else []
-    )
-    return bool(more) and not any(any(map(str.isdigit, each)) for each in more)
+    for at in range(len(longer) - len(parts) + 1):
+        front, end = "-".join(longer[:at]), at + len(parts)
+        is_release = at == 1 and len(word) < len(other) and front.isalpha()
+        is_usual = not front or is_release or front in IN_FRONT or front == namespace
+        if longer[at:end] == parts and is_usual and BEHIND.issuperset(longer[end:]):
+            return True
+    return False

@@ -17,6 +17,7 @@ Rule 4: a name is walked once, from its first label to the zone, and labels are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from hsdns.fastpath.entry import Header, header_of, write
@@ -184,34 +185,22 @@ class NegativeZone:
         return True
 
 
+@dataclass(eq=False)
 class SoaTemplate:
     """The SOA record of a reply of the chain.
 
-    `size` is the length of the reply without compression and without question.
+    `size` is the length of the reply without compression and without question.  `body` is the record after its owner,
+    `serial_at` an offset in it; `pointers` have an offset in it, and the target, counted from the end of the question.
     """
 
-    def __init__(
-        self,
-        zone_len: int,
-        flags: int,
-        body: bytes,
-        serial_at: int,
-        pointers: tuple[tuple[int, int], ...],
-        size: int,
-    ) -> None:
-        """`body` is the record after its owner, `serial_at` an offset in it.
-
-        `pointers` have an offset in it, and the target, counted from the end of the question.
-        """
-        self.header: Header = header_of(flags, _COUNTS)
-        self.size = size
-        self._zone_len = zone_len
-        self._body = body
-        self._serial_at = serial_at
-        self._pointers = pointers
-        self._serial = -1
-        # Where a question ends -> the SOA record for it.
-        self._records: dict[int, bytes] = {}
+    _zone_len: int
+    header: Header
+    _body: bytes
+    _serial_at: int
+    _pointers: tuple[tuple[int, int], ...]
+    size: int
+    _serial: int = -1
+    _records: dict[int, bytes] = field(default_factory=dict)  # by where a question ends
 
     @classmethod
     def of(
@@ -253,7 +242,8 @@ class SoaTemplate:
         if serial is None or soa.end - end > _MAX_RECORD_LEN:
             return None
         body, serial_at = reply[soa.owner_end : soa.end], serial - soa.owner_end
-        return cls(zone_len, outline.flags, body, serial_at, tuple(pointers), size - len(question))
+        header, rest = header_of(outline.flags, _COUNTS), size - len(question)
+        return cls(zone_len, header, body, serial_at, tuple(pointers), rest)
 
     def record(self, end: int, serial: int) -> bytes:
         """The SOA record for a question that ends at this offset."""

@@ -27,7 +27,7 @@ from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.freshness import NoCounters
-from hsdns.cluster.objects import Deleted, Event, Identity, Object, Upserted, identity
+from hsdns.cluster.objects import Deleted, Event, Identity, Object, Upserted, differences, identity
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.fault_scenarios.scenario import ScenarioError, Step
@@ -72,10 +72,7 @@ class Objects:
                 raise ScenarioError(f"there is no {written} that could be deleted")
         before = self.current
         self.current = {identity(each): each for each in simulate(self._documents.values())}
-        changed: list[Event] = [
-            Upserted(each) for key, each in self.current.items() if before.get(key) != each
-        ]
-        return changed + [Deleted(each) for key, each in before.items() if key not in self.current]
+        return differences(before, self.current)
 
 
 Exchange = Callable[[bytes, str], Awaitable[bytes | None]]  # a message and "udp" or "tcp"
@@ -301,7 +298,7 @@ class MemoryServer:
         if self._is_dead:
             return
         configuration, runtime = self.configuration, self._runtime
-        self.faults.place(configuration, runtime)
+        self.faults.place(runtime)
         chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
         runtime.processors = {
             each.listen.server: QueryProcessor(

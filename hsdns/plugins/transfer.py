@@ -179,19 +179,13 @@ class Transfer(Plugin):
 
     def _secondaries_of(self, name: Name) -> Secondaries | None:
         """Return the directive with the longest zone that contains a name; of several, the first."""
-        chosen, length = None, -1
-        for secondaries in self._secondaries:
-            for zone in secondaries.zones:
-                if name.is_at_or_below(zone) and len(zone.lower) > length:
-                    chosen, length = secondaries, len(zone.lower)
-        return chosen
+        zones = {zone: each for each in reversed(self._secondaries) for zone in each.zones}
+        longest = name.longest_of(zones)
+        return None if longest is None else zones[longest]
 
     def _find(self, zone: Name) -> ZoneTransfer | None:
-        for transferer in self._transferers:
-            found = transferer.transfer(zone)
-            if found is not None:
-                return found
-        return None
+        found = (each.transfer(zone) for each in self._transferers)
+        return next((each for each in found if each is not None), None)
 
     @staticmethod
     def _logged_batches(outgoing: ZoneTransfer, request: Request) -> Iterator[tuple[RR, ...]]:

@@ -140,7 +140,7 @@ class Resolve(AskerCommand):
         async def ask() -> tuple[str, str, list[LookupReport]]:
             async with reading(configuration, word.namespaces, LEFT_OUT) as (runtime, blocks):
                 check_read(blocks)
-                name = await name_of(configuration, runtime, word, as_typed=self.is_typed)
+                name = await name_of(runtime, word, as_typed=self.is_typed)
                 say_meant(self.words[0], name)
                 if not {*asked.types} <= {*TYPES}:
                     walk = asked._replace(name=name)
@@ -233,7 +233,6 @@ def _chain(
     from hsdns.server.runtime import begin
 
     explainer = make_explainer(
-        configuration,
         runtime,
         asks=True,
         is_builtin=configuration.corefile.path == source.NAME,

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import NamedTuple
 
+from hsdns.causes.alias import DOMAIN
 from hsdns.causes.cause import Cause
 from hsdns.causes.failing import failing
 from hsdns.causes.intended import intended
@@ -59,6 +60,7 @@ def failing_names(subject: Subject) -> Names:
     if SLICES in view.unknown:
         return Names([], 0, unknown=view.unknown[SLICES])
     zone, places = _zone(subject.objects), subject.places
+    view.domain = zone
     found: dict[tuple[str, str, str], FailingNames] = {}
     told = set()
     for name, cause in failing(view):
@@ -101,8 +103,15 @@ def _view(subject: Subject) -> View:
 def _zone(objects: Objects) -> str:
     """The cluster domain, of the first Corefile that has one."""
     for placed in objects.kubernetes_blocks:
+        shared = {
+            f"{each.text.rstrip('.').lower()}."
+            for line in placed.directive.lines
+            if line.name.text == "multicluster"
+            for each in line.args
+        }
         with suppress(CorefileError):
             for zone in zones_from_args(placed.directive.args) or zones_of(placed.block):
-                if not is_reverse(Name.from_labels((b"a", b"b", *zone.labels))):
+                is_own = zone.to_text().lower() not in shared
+                if is_own and not is_reverse(Name.from_labels((b"a", b"b", *zone.labels))):
                     return zone.to_text().removesuffix(".")
-    return "cluster.local"
+    return DOMAIN

@@ -121,6 +121,18 @@ class Manifest:
             self.file, line + self._line - 1, column + (self._column if line == 1 else 0)
         )
 
+    def within(self, field: str, text: str, start: int, word: str) -> Position:
+        """The position of a word in a text that a field has; that of the field if the file has it otherwise there."""
+        at, node = self.at(field), field_node(self.node, field)
+        lines = (self.whole or b"").decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+        row, column = at.line - 1, at.column - 1
+        if getattr(node, "style", None) == "|":
+            row, column = row + 1 + text.count("\n", 0, start), 0
+            before = text[text.rfind("\n", 0, start) + 1 : start]
+            column = lines[row].find(before + word) + len(before) if row < len(lines) else 0
+        column = lines[row].find(word, max(column, 0)) if row < len(lines) else -1
+        return at if column < 0 else Position(self.file, row + 1, column + 1)
+
     def remark(
         self, field: str, sentence: str, *, level: str = "", at: str = "", edit: Edit | None = None
     ) -> Remark:

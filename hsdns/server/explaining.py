@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final
 
 from hsdns.ask.names import Word
-from hsdns.assemble import Configuration
 from hsdns.explanation.client import client_of, name_meant
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
@@ -31,7 +30,6 @@ WAIT: Final = 1.5
 
 
 def make_explainer(
-    configuration: Configuration,
     runtime: ServerRuntime,
     *,
     asks: bool,
@@ -45,7 +43,7 @@ def make_explainer(
     `is_builtin`: in a command, whether the Corefile is the built-in one, so that what it forwards is not known; None in
     the server itself.  `is_elsewhere` and `acts` are those of Edges; by default a command's server may be elsewhere.
     """
-    in_watch = partial(runtime.in_watch, seconds=WAIT)
+    configuration, in_watch = runtime.configuration, partial(runtime.in_watch, seconds=WAIT)
     seeing = {
         id(plugin): LiveObjects(plugin, in_watch)
         for plugin in configuration.plugins
@@ -72,20 +70,13 @@ def _peek(runtime: ServerRuntime, server: str, query: bytes, now: float) -> Peek
     return table.peek(query, now=now) if table is not None else None
 
 
-async def name_of(
-    configuration: Configuration,
-    runtime: ServerRuntime,
-    word: Word,
-    *,
-    as_typed: bool = False,
-) -> str:
+async def name_of(runtime: ServerRuntime, word: Word, *, as_typed: bool = False) -> str:
     """The domain name that a word means, once the cluster has been read; raise QuestionError or BadWord."""
     in_watch = partial(runtime.in_watch, seconds=WAIT)
-    return await name_meant(configuration, word, in_watch, as_typed=as_typed)
+    return await name_meant(runtime.configuration, word, in_watch, as_typed=as_typed)
 
 
 async def explain_lookup(
-    configuration: Configuration,
     runtime: ServerRuntime,
     asking: LookupQuestion,
     *,
@@ -97,10 +88,8 @@ async def explain_lookup(
 
     It queries no other server, because the clock of the lookup is virtual.
     """
-    explainer = make_explainer(
-        configuration, runtime, asks=False, pause=pause, is_builtin=is_builtin
-    )
-    asker = await client_of(configuration, asking, partial(runtime.in_watch, seconds=WAIT))
+    explainer = make_explainer(runtime, asks=False, pause=pause, is_builtin=is_builtin)
+    asker = await client_of(runtime.configuration, asking, partial(runtime.in_watch, seconds=WAIT))
     searched = max(len(MODELS[each].read(asker.text).search) for each in asker.resolvers)
     if searched > MOST_SEARCHES:  # each costs the server a lookup
         raise QuestionError(

@@ -408,8 +408,9 @@ class StandingFaults:
         """
         hold(self, self.rules, configuration.plugins, self._clock)
 
-    def place(self, configuration: Configuration, runtime: ServerRuntime) -> None:
+    def place(self, runtime: ServerRuntime) -> None:
         """Add the rules to the blocks of a configuration that they may apply to, and only there."""
+        configuration = runtime.configuration
         handler = FaultHandler(
             self.rules,
             asyncio.sleep,

@@ -348,16 +348,13 @@ def _is_first(block: AssembledBlock, listener: ServedAddress, zone: Name) -> boo
 
 
 def make_processors(
-    configuration: Configuration,
-    runtime: ServerRuntime,
-    counters: Versions,
-    counts: QueryCounts,
-    queries: QueryTap | None = None,
+    runtime: ServerRuntime, counters: Versions, counts: QueryCounts, tap: QueryTap | None = None
 ) -> dict[str, QueryProcessor]:
     """Make the processor of each listener, by the listener's name in metrics.
 
-    `runtime.queries` has the tasks of handlers that wait; `queries` records the answered queries.
+    `runtime.queries` has the tasks of handlers that wait; `tap` records the answered queries.
     """
+    configuration = runtime.configuration
     chains = {id(block): runtime.chain_of(block) for block in configuration.blocks}
 
     def on_refused(request: Request, reply: Reply) -> None:
@@ -378,9 +375,9 @@ def make_processors(
                 listener.listen.server,
                 {zone: block.policy for zone, block in listener.zones.items()},
                 counters,
-                queries,
+                tap,
             ),
-            tap=(lambda: None) if queries is None else queries.taker,
+            tap=(lambda: None) if tap is None else tap.taker,
             late_watch=runtime.late_watch
             if any(each.is_read_by_filters for each in listener.plugins)
             else None,

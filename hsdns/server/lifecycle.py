@@ -227,13 +227,9 @@ class Server:
         self._watchdog = Watchdog(self.metrics, self.clock) if watches_apart else None
         self.watch_loop: WatchLoop | None = None
         if self._watchdog is not None:
-            self.watch_loop = WatchLoop(
-                self.counters.renew_lease,
-                self._watchdog,
-                self.clock,
-                began=partial(self.recomputation.attach, apart=True),
-                thread=watch_thread,
-            )
+            renew, began = self.counters.renew_lease, partial(self.recomputation.attach, apart=True)
+            thread = watch_thread or WatchThread()
+            self.watch_loop = WatchLoop(renew, self._watchdog, self.clock, began, thread)
         self._life = StateMachine(TRANSITIONS, Phase.NEW)
         self._changing = asyncio.Lock()  # held by the start, a reload, or the shutdown
         self._status: int | None = None
@@ -533,10 +529,9 @@ class Server:
 
     def make_processors(self, instance: Instance) -> dict[str, QueryProcessor]:
         """Make the query processor of each listener of an instance, by the listener's name in metrics."""
-        configuration = instance.configuration
         if self.faults is not None:
-            self.faults.place(configuration, instance)
-        return self._processors(configuration, instance, self.counters, self._counts, self.queries)
+            self.faults.place(instance)
+        return self._processors(instance, self.counters, self._counts, self.queries)
 
     def configurations(self) -> list[Configuration]:
         """The configurations of all instances."""

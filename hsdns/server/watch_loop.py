@@ -28,6 +28,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from math import inf
 from types import FrameType
 from typing import Any, Final
@@ -174,45 +175,39 @@ POLL: Final = 0.02  # seconds between looks while queries wait
 END_TIMEOUT: Final = 10.0  # seconds for what runs here to end: a snapshot is saved once more
 
 
+@dataclass(eq=False)
 class WatchLoop:
     """What runs in the thread, from the first coroutine on.  `renew_lease` is that of all answer tables' counters.
 
     `began` is called in the thread when it begins.  The `thread` may have started already; it ends with this.
     """
 
-    def __init__(
-        self,
-        renew_lease: Callable[[float], None],
-        watchdog: Watchdog,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        began: Callable[[], None] = lambda: None,
-        thread: WatchThread | None = None,
-    ) -> None:
-        self._began = began
-        self._renew_lease = renew_lease
-        self._watchdog = watchdog
-        self._clock = clock
+    renew_lease: Callable[[float], None]
+    watchdog: Watchdog
+    clock: Callable[[], float] = time.monotonic
+    began: Callable[[], None] = lambda: None
+    thread: WatchThread = field(default_factory=WatchThread)
+
+    def __post_init__(self) -> None:
         self._lease_end = inf
         self._tasks = Tasks()
         self._has_begun = threading.Event()
-        self._thread = thread or WatchThread()
         self._waiting: asyncio.Task[None] | None = None  # of the main loop
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Future[Any]:
         """Run a coroutine until it is cancelled; from any thread.  What it raises is logged."""
         if not self._has_begun.is_set():
-            self._thread.start()
-            self._thread.call(self._begin)
+            self.thread.start()
+            self.thread.call(self._begin)
             self._has_begun.wait()
-        return asyncio.run_coroutine_threadsafe(self._run(coro, name), self._thread.loop)
+        return asyncio.run_coroutine_threadsafe(self._run(coro, name), self.thread.loop)
 
     def late(self, now: float) -> Awaitable[None] | None:
         """What to wait for before the store is read, for a query that came at `now`; called on the main loop.
 
         None while this loop turns, and for a query that has waited.
         """
-        if now < self._lease_end or self._clock() - now >= PATIENCE:
+        if now < self._lease_end or self.clock() - now >= PATIENCE:
             return None
         if self._waiting is None or self._waiting.done():
             self._waiting = asyncio.get_running_loop().create_task(self._wait(), name="late watch")
@@ -220,17 +215,17 @@ class WatchLoop:
 
     async def close(self) -> None:
         """End all that runs here, and the thread; called on the main loop."""
-        if not self._thread.has_started:
+        if not self.thread.has_started:
             return
-        self._thread.end()
-        if not await asyncio.to_thread(self._thread.join, END_TIMEOUT):
+        self.thread.end()
+        if not await asyncio.to_thread(self.thread.join, END_TIMEOUT):
             log.error("what watches the cluster did not end within %g s", END_TIMEOUT)
 
     def beaten(self, now: float, in_time: bool) -> None:
         """Renew the lease, if the turn was in time."""
         if in_time:
             self._lease_end = now + LEASE
-            self._renew_lease(self._lease_end)
+            self.renew_lease(self._lease_end)
 
     async def _run(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
         return await self._tasks.spawn(coro, name)
@@ -238,17 +233,17 @@ class WatchLoop:
     def _begin(self) -> None:
         if shorten_slice is not None:
             shorten_slice()  # an event need not wait until other threads have had their own slice
-        self._watchdog.listen("watch", self.beaten)
-        self._began()
-        self._thread.at_end.append(self._end)
+        self.watchdog.listen("watch", self.beaten)
+        self.began()
+        self.thread.at_end.append(self._end)
         self._has_begun.set()
 
     async def _end(self) -> None:
         await self._tasks.cancel()
-        self._watchdog.forget("watch")
+        self.watchdog.forget("watch")
 
     async def _wait(self) -> None:
         for _ in range(round(PATIENCE / POLL)):
-            if self._clock() < self._lease_end:
+            if self.clock() < self._lease_end:
                 break
             await asyncio.sleep(POLL)

@@ -26,14 +26,13 @@ from hsdns.cluster.controllers.simulation import running_pods, simulate
 from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.objects import (
     SERVICE_NAME_LABEL,
-    Deleted,
     EndpointConditions,
     EndpointSlice,
     Event,
     Identity,
     Object,
     PodCondition,
-    Upserted,
+    differences,
     identity,
 )
 from hsdns.cluster.objects import Endpoint as ApiEndpoint
@@ -203,10 +202,7 @@ class Objects:
         ]
         self._ready_endpoints = kept
         before, self._current = self._current, {identity(each): each for each in made}
-        events: list[Event] = [
-            Upserted(each) for key, each in self._current.items() if before.get(key) != each
-        ]
-        return events + [Deleted(each) for key, each in before.items() if key not in self._current]
+        return differences(before, self._current)
 
     def _add(self, documents: Iterable[Document]) -> None:
         self._documents.update((each.key, each) for each in documents)

@@ -147,7 +147,7 @@ class LoopOpener(Opener):
 
     def make_udp(self, sockets: Sequence[socket.socket], processor: QueryProcessor) -> UdpListener:
         """Create the reader of UDP."""
-        return UdpServer(sockets[0], processor, self._spawn, self.clock, self._turns)
+        return UdpServer(sockets[0], processor, self.shared)
 
 
 def in_thread(
@@ -297,10 +297,8 @@ class ServerThread:
         self._opener = LoopOpener(metrics, spawn, *rest)
         return self._opener
 
-    def _make_processors(
-        self, configuration: Configuration, runtime: ServerRuntime, *rest: Any
-    ) -> dict[str, QueryProcessor]:
-        ((server, processor),) = make_processors(configuration, runtime, *rest).items()
+    def _make_processors(self, runtime: ServerRuntime, *rest: Any) -> dict[str, QueryProcessor]:
+        ((server, processor),) = make_processors(runtime, *rest).items()
         processor.writer = None  # Rule 1
         self._truth = self._truth or processor
         for _, observed in self._pods.values():

@@ -32,7 +32,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -167,28 +167,18 @@ class Turns:
         self.waiting: dict[Exchange, None] = {}
 
 
+@dataclass(slots=True, eq=False)
 class SourcePort:
     """A socket with the queries that have been sent from it."""
 
-    __slots__ = (
-        "is_retired",
-        "is_stream",
-        "opened",
-        "outstanding",
-        "past",
-        "sent",
-        "socket",
-        "used",
-    )
-
-    def __init__(self, now: float) -> None:
-        self.outstanding: dict[int, Exchange] = {}  # by ID
-        self.opened = self.used = now
-        self.sent = 0
-        self.past: set[int] = set()  # IDs of queries that have ended
-        self.is_retired = False  # no more queries are sent from it
-        self.is_stream = False  # it is for one query over TCP
-        self.socket: Datagrams
+    opened: float
+    used: float
+    outstanding: dict[int, Exchange] = field(default_factory=dict)  # by ID
+    sent: int = 0
+    past: set[int] = field(default_factory=set)  # IDs of queries that have ended
+    is_retired: bool = False  # no more queries are sent from it
+    is_stream: bool = False  # it is for one query over TCP
+    socket: Datagrams = field(init=False)
 
 
 class Multiplexer:
@@ -326,7 +316,7 @@ class Multiplexer:
         turns = self._turns.get(question) or Turns()
         exchange.asked = question
         if now < self._suspects.get(question, 0.0):
-            port = SourcePort(now)
+            port = SourcePort(now, now)
             port.is_stream = port.is_retired = True
             port.socket = self._open_stream(partial(self._receive, port), partial(self._fail, port))
         else:
@@ -414,7 +404,7 @@ class Multiplexer:
         return None
 
     def _open_port(self, now: float) -> SourcePort:
-        port = SourcePort(now)
+        port = SourcePort(now, now)
         port.socket = self._open(
             partial(self._receive, port),
             partial(self._fail, port),

@@ -50,7 +50,7 @@ class Life:
     def __init__(
         self, primaries: Primaries, *steps: Callable[[], None], zone: SecondaryZone | None = None
     ) -> None:
-        self.zone = zone or SecondaryZone(ORIGIN, [ONE, TWO], log)
+        self.zone = zone or SecondaryZone(ORIGIN, (ONE, TWO), log)
         self.now = 1000.0
         self.slept: list[float] = []
         self.heard: list[Name] = []
@@ -138,14 +138,14 @@ def test_a_transfer_may_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(records: tuple[RR, ...]) -> None:
         raise TransferError("not wanted")
 
-    zone = SecondaryZone(ORIGIN, [ONE], log, refuse)
+    zone = SecondaryZone(ORIGIN, (ONE,), log, refuse)
     assert Life(Primaries(one=7), zone=zone).live(monkeypatch).serial is None
 
 
 def test_what_was_taken_over_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     primaries = Primaries(one=7)
     old = Life(primaries).live(monkeypatch).zone
-    new = SecondaryZone(ORIGIN, [ONE], log)
+    new = SecondaryZone(ORIGIN, (ONE,), log)
     new.take_over(old)
     life = Life(primaries, zone=new).live(monkeypatch)
     assert (life.serial, primaries.asked) == (7, ["AXFR one", "SOA one"])

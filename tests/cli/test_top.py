@@ -56,7 +56,7 @@ def test_a_still_picture(flags: str, capsys: pytest.CaptureFixture[str]) -> None
     assert max(map(len, lines)) == 80
     assert lines[0].startswith("4,182 queries/s, 98 % from the answer table, up 1 d 2 h")
     assert "the server with process ID 7, at c" in lines[4]
-    assert "  Service shop/db is headless and has no ready endpoint" in [each.rstrip() for each in lines]  # fmt: skip
+    assert "  -> kubectl -n shop logs db-0 -c db --previous" in [each.rstrip() for each in lines]  # fmt: skip
     assert "\x1b" not in shown, "no colours where there is no terminal"
 
 

@@ -34,7 +34,7 @@ def test_lists() -> None:
     lines = drawn(PICTURE)
     for row in (
         ["db.shop.svc.cluster.local.", "A", "AAAA", "NXDOMAIN", "16", "0", "s"],
-        ["Service", "shop/db", "is", "headless", "and", "has", "no", "ready", "endpoint"],
+        ["->", "kubectl", "-n", "shop", "logs", "db-0", "-c", "db", "--previous"],
         ["web.shop.svc.cluster.local.", "+", "10.244.2.19", "47", "s", "42"],
         ["payments.example.net.", "A", "812"],
         ["10.244.2.9", "4,590", "6,120"],

@@ -145,7 +145,7 @@ def test_a_short_name_before_the_cluster_is_read(tmp_path: Path) -> None:
 
     async def meant(text: str, namespace: str = "") -> str:
         async with started(found, kubernetes_blocks(found)) as runtime:
-            return await name_of(found, runtime, read_word(text, namespace))
+            return await name_of(runtime, read_word(text, namespace))
 
     assert asyncio.run(meant("web", "shop")) == "web.shop.svc.kube.test."
     assert asyncio.run(meant("web.kube.test")) == "web.kube.test"

@@ -114,7 +114,9 @@ def service_of(
     else:
         fields |= {"pod": pods[0]}
     if "-" in name:
-        fields |= {"joined": name.replace("-", "_"), "head": name.rpartition("-")[0]}
+        fields |= {"joined": name.replace("-", "_")}
+    if name != base:
+        fields |= {"head": base}
     return objects, fields
 
 

@@ -102,25 +102,6 @@ def test_any_octets(octets: bytes, begin: bytes) -> None:
             assert str(damage)
 
 
-def test_sections_interfaces_and_blocks_of_other_kinds() -> None:
-    octets = (
-        section()
-        + block("<", 5, b"statistics")
-        + interface(link=1, resolution=6)
-        + interface(link=101, resolution=0x80 | 10, offset=5)
-        + enhanced("<", 3 * SECOND, b"a", which=0, units=1_000_000)
-        + enhanced("<", 3 * SECOND, b"bc", which=1, units=1024)
-        + section(">")
-        + interface(">", link=113)
-        + enhanced(">", 7, b"d")
-    )
-    assert read(octets) == [
-        Captured(1, 3 * SECOND, 1, b"a", True),
-        Captured(2, 8 * SECOND, 101, b"bc", True),
-        Captured(3, 7, 113, b"d", True),
-    ]
-
-
 def test_a_packet_that_the_capture_has_cut() -> None:
     assert read(pcap([(0, b"abcdef")], cut=4)) == [Captured(1, 0, 1, b"abcd", False)]
 

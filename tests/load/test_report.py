@@ -30,7 +30,7 @@ from hsdns.load.counters import (
     count,
 )
 from hsdns.load.errors import LoadError
-from hsdns.load.histogram import PERCENTS, Histogram, Percentile, name_of
+from hsdns.load.histogram import Histogram, Percentile
 from hsdns.load.limits import read_limits
 from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST, NOT_SENT
@@ -47,17 +47,11 @@ from hsdns.load.report import (
     read_report,
 )
 from hsdns.load.results import (
-    MOST_EVENTS,
     OPEN,
     EventReport,
-    LimitReport,
     PropagationReport,
     Results,
-    Second,
     ServerReport,
-    limit_counts,
-    measured_of,
-    with_lookups,
 )
 from hsdns.load.schedule import SECOND, Stage
 from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
@@ -141,30 +135,6 @@ def test_histograms_of_old_seconds_take_little_memory() -> None:
     assert results.whole().slots.slots[7] == 2 * OPEN + 1
 
 
-def test_verdicts() -> None:
-    results = Results(QUESTIONS, BEGIN)
-    for planned, verdict in [
-        (7.5, Verdict(RIGHT)),
-        (8.5, Verdict(STALE, 0.5)),
-        (8.25, Verdict(STALE, 0.25)),
-        (8.5, Verdict(UNDECIDED, 0.002, BEHIND)),
-    ]:
-        results.add_verdict(Judged(1, planned, planned, verdict))
-    results.add_changes([6.0, 7.0, 8.0, 8.5])
-    assert results.second(0).verdicts == {RIGHT: 1}
-    assert results.second(1).verdicts == {STALE: 2, UNDECIDED: 1}
-    assert (results.second(0).changes, results.second(1).changes) == (1, 2)
-    assert results.second(1).worst_age_ms == 500
-    found = results.report().verdicts
-    assert found is not None
-    found.finish(results.whole(), 0.1)
-    (stale,) = found.stale_names
-    assert (stale.type, stale.count, stale.worst_age_ms, stale.first_s) == ("SRV", 2, 500, 1.25)
-    assert (found.old_since_s, found.old_until_s, found.old_for_s) == (1.0, 1.5, 0.5)
-    assert (found.undecided, found.changes, found.slack_ms) == ({BEHIND: 1}, 3, 100)
-    assert (found.stale_slots.total, found.behind_slots.percentile(100)) == (2, 2000)
-
-
 @pytest.mark.parametrize("begin", [7 * SECOND, 123_456_789_012_345, 10**15 + 1])
 def test_what_is_asked_at_the_begin_of_a_second_belongs_to_it(begin: int) -> None:
     """Though the seconds of the clock are not exact: they are rounded to nanoseconds."""
@@ -200,45 +170,6 @@ def test_reasons_are_bounded() -> None:
         count(found.without_answer, f"HTTP status {at}")
     assert len(found.without_answer) == MOST_REASONS + 1
     assert found.without_answer[OTHERS] == 5
-
-
-def test_figures_of_changes() -> None:
-    """A percentile needs as many changes; a long run has some of its events."""
-    ten = PropagationReport.of([shown()] * 10, 10)
-    assert [each.name for each in ten.first_new if each.us is not None] == ["p50", "p90", "max"]
-    assert {each.why for each in ten.first_new if each.us is None} == {"few"}
-    many = PropagationReport.of([shown()] * 1000, 1000)
-    assert [each.name for each in many.first_new if each.us is None] == ["p99.99"]
-    every = [shown(at=100.0 + number) for number in range(3 * MOST_EVENTS)]
-    found = PropagationReport.of(every, len(every))
-    assert ([each.at_s for each in found.events[:3]], len(found.events)) == ([0, 3, 6], MOST_EVENTS)
-    nothing = PropagationReport.of([], 0)
-    assert (nothing.events, {each.why for each in nothing.first_new}) == ([], {"few", "none"})
-
-
-def test_values_of_limits() -> None:
-    few = Second(verdicts={RIGHT: 7, STALE: 1, UNDECIDED: 2})
-    for rcode, number in enumerate((5, 0, 3, 4, 0, 2)):
-        few.counts.answer(rcode, number)
-    few.counts.lose(6)
-    few.counts.truncated = 1
-    few.late_slots.record(0)
-    few.slots.record(1000)
-    found = measured_of(few)
-    assert found.counts == limit_counts(few) == {
-        "loss": (6, 20), "errors": (5, 14), "servfail": (3, 14), "refused": (2, 14), "nxdomain": (4, 14),
-        "truncated": (1, 14), "right": (7, 10), "stale": (1, 10), "early": (0, 10), "missing": (0, 10),
-        "extra": (0, 10), "wrong": (0, 10), "undecided": (2, 10),
-    }  # fmt: skip
-    assert (found.latency[0].why, found.lateness[0].us) == ("lost", 0)
-    assert (found.lookups, found.knee) == ((), (0.0, float("inf")))
-    found = with_lookups(found, stated(lookups(*LOOKED_UP)))
-    assert found.counts["lookup.failed"] == found.counts["lookup.unfinished"] == (1, 4)
-    assert found.counts["loss"] == (6, 20)
-    lost = [Percentile(name_of(percent), None, "lost") for percent in PERCENTS[1:]]
-    assert found.lookups == [Percentile("p50", 3001), *lost]
-    without = with_lookups(measured_of(few), None)
-    assert (without.counts["lookup.failed"], without.lookups) == ((0, 0), [])
 
 
 # --- reports ---
@@ -314,19 +245,6 @@ def test_a_limit_on_the_knee(given: str, expected: str) -> None:
     words = {True: "yes", False: "no", None: "none"}[limit.met], "none" if limit.rate is None else f"{limit.rate:g}"  # fmt: skip
     assert (found.knee, limit.limit) == (knee, "knee<5000")
     assert f"{' '.join(words)} {exit_status(found)}" == expected
-
-
-def test_limits_on_lookups() -> None:
-    limits = read_limits("lookup.p50>1ms,lookup.failed>50%", verifies=False, has_pods=True)
-    measured = results()
-    measured.lookups = measured.server.lookups = lookups(*LOOKED_UP)
-    found = Report(FORMAT, STARTED, PLAN, MACHINE, [named(measured)]).finish(None, limits)
-    assert found.servers[0].limits == [
-        LimitReport("lookup.p50>1ms", True, us=3001),
-        LimitReport("lookup.failed>50%", False, count=1, whole=4),
-    ]
-    again = merge([("a", found)])
-    assert again.servers[0].limits == found.servers[0].limits
 
 
 def test_schema() -> None:
@@ -471,18 +389,6 @@ def test_what_is_said_of_generators() -> None:
 def test_what_is_not_whole(reports: list[Report], ended: str) -> None:
     found = merge([(f"r{at}", msgspec.structs.replace(each, servers=[msgspec.structs.replace(each.servers[0], limits=[])])) for at, each in enumerate(reports)])  # fmt: skip
     assert found.servers[0].ended == ended
-
-
-def test_a_limit_that_ended_one_generator_is_met() -> None:
-    said = "aborted by p50>1s (1.20 s over 5 s)"
-    found = merge(
-        [
-            ("a", with_plan(report(results(), "p50>1s:abort", said), part="0/2")),
-            ("b", with_plan(report(results(), "p50>1s:abort"), part="1/2")),
-        ]
-    )
-    assert found.servers[0].ended == f"part 0/2: {said}"
-    assert [limit.met for limit in found.servers[0].limits] == [True]
 
 
 def test_names_of_a_cluster_that_changed_meanwhile() -> None:

@@ -29,7 +29,6 @@ from hsdns.load.outcome import (
     pack_numbers,
     pack_outcome,
     pack_question,
-    unpack_question,
 )
 from hsdns.load.questions import Question
 from hsdns.load.results import Results
@@ -121,18 +120,6 @@ def run(
     return ended, sending
 
 
-def test_what_is_told_is_counted_and_shown() -> None:
-    shown = []
-    options = RunOptions(
-        show=lambda servers, at: shown.append((at, servers["s0"].whole().counts.sent))
-    )
-    (ended,), _ = run([[outcomes((10, 12, 0x8400))], [outcomes((600, 0, 0))]], options=options)
-    assert (ended.server.name, ended.server.ended, ended.server.seconds) == ("s0", "", 1.0)
-    whole = ended.whole()
-    assert (whole.counts.answered, whole.counts.lost) == (1, 1)
-    assert shown == [(0.5, 1), (1.0, 2), (1.5, 2)]
-
-
 def test_counts_and_answers_of_the_compiled_sender() -> None:
     counts = COUNTS, pack("=BIII", RCODE, 0, 0, 3) + pack("=BIII", RCODE + OF_KIND, 0, 0, 3)
     told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
@@ -176,17 +163,6 @@ def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
     assert [each.whole().counts.answered for each in ended] == [2, 1]
     assert [each.stopped for each in sending] == [2, 0]
     assert ended[0].server.seconds < ended[1].server.seconds == 9.0
-
-
-def test_interrupted() -> None:
-    steps: list[list[Message] | BaseException] = [
-        [outcomes((10, 12, 0x8400))],
-        KeyboardInterrupt(),
-        [outcomes((20, 30, 0x8400))],
-    ]
-    (ended,), (sending,) = run(steps, seconds=60)
-    assert (ended.server.ended, ended.server.seconds, sending.stopped) == (INTERRUPTED, 1.0, 1)
-    assert ended.whole().counts.answered == 2
 
 
 def test_interrupted_by_what_is_asked() -> None:
@@ -289,9 +265,6 @@ def test_seconds_in_which_everything_fails(given: str, expected: str) -> None:
 
 # --- messages ---
 
-NUMBER = st.integers(0, 2**32 - 1)
-TIME = st.integers(-(2**63), 2**63 - 1)
-
 
 def pack_outcomes(found: Iterable[tuple[int, int, int, int, int, int]]) -> bytes:
     """Outcomes as octets."""
@@ -312,24 +285,6 @@ def test_messages_in_any_pieces(messages: list[tuple[bytes, bytes]], data: st.Da
         found += list(frames.feed(octets[at : at + length]))
         at += length
     assert found == messages
-
-
-@given(
-    number=NUMBER,
-    labels=st.lists(st.binary(min_size=1, max_size=20), max_size=5),
-    qtype=st.integers(0, 65535),
-    group=st.text(max_size=20),
-)
-def test_questions(number: int, labels: list[bytes], qtype: int, group: str) -> None:
-    found, question = unpack_question(
-        pack_question(number, Question(Name.from_labels(labels), qtype, group))
-    )
-    assert (found, question.name.labels, question.qtype, question.group) == (
-        number,
-        tuple(label.lower() for label in labels),
-        qtype,
-        group,
-    )
 
 
 MOST = 8

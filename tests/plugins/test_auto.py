@@ -10,9 +10,7 @@ from hsdns.plugins import auto
 from hsdns.plugins.auto import Auto
 from hsdns.plugins.transfer import Transfer
 from hsdns.plugins.whoami import Whoami
-from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
-from hsdns.wire.name import Name
+from hsdns.wire.message import Reply
 from tests.support.plugins.requests import make_request, next_with, reply, section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
@@ -72,27 +70,6 @@ def test_zones_come_change_and_go(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     levels = [record.levelname for record in caplog.records if record.name == "hsdns.plugin.auto"]
     assert levels.count("WARNING") == 1  # the bad file while it was there
     assert levels.count("ERROR") == 1  # the bad file of a zone that is served
-
-
-@pytest.mark.parametrize(
-    ("qname", "qtype", "expected"),
-    [
-        pytest.param("www.example.com.", "TXT", BELOW, id="not-one-of-the-zones"),
-        pytest.param("www.example.org.", "AXFR", unwritten(Rcode.REFUSED), id="axfr"),
-        pytest.param("org.", "TXT", BELOW, id="no-file"),
-        pytest.param("nope.example.org.", "TXT", Rcode.NXDOMAIN, id="unknown"),
-    ],
-)
-def test_what_is_decided(tmp_path: Path, qname: str, qtype: str, expected: Reply | int) -> None:
-    write(tmp_path / "db.example.org")
-    write(tmp_path / "db.example.com")
-    plugin = set_up(Auto, f"auto org {{\n directory {tmp_path}\n}}")
-
-    async def script() -> None:
-        found = await ask(plugin, qname, qtype)
-        assert (found if isinstance(expected, Reply) else found.rcode) == expected
-
-    run(plugin, script)
 
 
 def test_a_mounted_configmap(tmp_path: Path) -> None:
@@ -155,16 +132,3 @@ async def test_secondaries_hear_of_changes(tmp_path: Path, monkeypatch: pytest.M
     assert slept == [9.0] * 3
     assert sorted(heard[:2]) == ["example.net.", "example.org."]
     assert heard[2:] == ["example.org."]
-
-
-def test_transfer(tmp_path: Path) -> None:
-    write(tmp_path / "db.example.org")
-    plugin = set_up(Auto, f"auto {{\n directory {tmp_path}\n reload 0\n}}")
-
-    async def script() -> None:
-        found = plugin.transfer(Name.from_text("example.org."))
-        assert found is not None
-        assert section(list(found.records)) == ['www.example.org. 60 IN TXT "1"']
-        assert plugin.transfer(Name.from_text("www.example.org.")) is None
-
-    run(plugin, script)

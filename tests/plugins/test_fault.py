@@ -6,15 +6,13 @@ import asyncio
 
 import pytest
 
-from hsdns.answer_table.capabilities import Cacheable
 from hsdns.assemble import assemble
-from hsdns.chain import Request, has
+from hsdns.chain import Request
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins import ORDER
 from hsdns.plugins.fault import Fault, pod_finder
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.wire.iana import Rcode
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
@@ -34,21 +32,6 @@ def rcodes(plugin: Fault, *requests: Request) -> list[int]:
     return [finish(plugin.handle(each, following)).rcode for each in requests]
 
 
-def test_each_line_is_a_rule() -> None:
-    runtime = FakeRuntime()
-    plugin = started(
-        "fault rcode SERVFAIL type A\nfault rcode REFUSED type AAAA named v6\n", runtime
-    )
-    found = rcodes(plugin, *(make_request("web.test", each) for each in ("A", "AAAA", "SRV")))
-    assert found == [Rcode.SERVFAIL, Rcode.REFUSED, Rcode.NOERROR]
-    assert runtime.metrics.counter("hsdns_fault_hits_total").values == {
-        ("corefile-2",): 1, ("v6",): 1,
-    }  # fmt: skip
-    assert [(each.name, each.place, each.end) for each in plugin.rules.all] == [
-        ("corefile-2", "Corefile:2:1", None), ("v6", "Corefile:3:1", None),
-    ]  # fmt: skip
-
-
 def test_age_is_that_of_the_start() -> None:
     runtime = FakeRuntime()
     runtime.time = 100.0
@@ -57,34 +40,12 @@ def test_age_is_that_of_the_start() -> None:
     assert found == [2, 2, 0]
 
 
-@pytest.mark.parametrize("text", ["fault drop share 0.5 seed 7", "fault drop share 0.5"])
-def test_chance_is_that_of_the_seed(text: str) -> None:
-    """Without one, the seed is the runtime's."""
-
-    async def decide(plugin: Fault) -> str:
-        found = [await plugin.handle(make_request("web.test"), next_with(WEB)) for _ in range(50)]
-        return "".join("d" if each.dropped else "a" for each in found)
-
-    found = {asyncio.run(decide(started(text, FakeRuntime(seed)))) for seed in (1, 1, 2)}
-    assert len(found) == (1 if "seed" in text else 2)
-
-
 def test_a_zone_that_the_block_does_not_have() -> None:
     with pytest.raises(CorefileError) as caught:
         set_up(Fault, "fault drop name a.example.com", ["cluster.local"])
     assert str(caught.value) == (
         "Corefile:2:1: the rule can never match: no server block has a zone for its names; the zones are cluster.local."
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "cacheable"),
-    [("fault drop", False), ("fault watch away", True), ("fault watch away\nfault freeze", False)],
-)
-def test_every_query_must_be_seen(text: str, cacheable: bool) -> None:
-    plugin = set_up(Fault, text)
-    assert has(plugin, Cacheable)
-    assert plugin.cacheable == cacheable
 
 
 def assembled(text: str) -> list[object]:
@@ -124,17 +85,3 @@ def test_foresee_before_the_start(share: str, does: str) -> None:
     plugin = set_up(Fault, f"fault drop type A share {share} named lossy")
     expected = f'the rule "lossy" {does} this: drop type A share {share}'
     assert plugin.foresee(make_request("web.test")) == expected
-
-
-def test_replies_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    monkeypatch.setattr("hsdns.plugins.fault.sleep", sleep)
-    plugin = started("fault delay 200ms")
-    for _ in range(2):
-        found = finish(plugin.handle(make_request("web.test"), next_with(WEB)))
-        assert found.answer == WEB.answer
-    assert slept == [0.2, 0.2]

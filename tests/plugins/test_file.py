@@ -12,15 +12,13 @@ from hsdns.plugins.transfer import Transfer
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
-from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
-from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 
 SOA = "@ 60 IN SOA ns host {} 1 2 3 4\n"
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
-ORG = Name.from_text("example.org.")
 
 
 @pytest.fixture
@@ -50,27 +48,6 @@ def test_the_last_plugin_refuses(db: Path) -> None:
     assert ask(started(f"file {db}", last=True), "www.example.net.") == unwritten(Rcode.REFUSED)
 
 
-async def test_a_file_that_comes_later(tmp_path: Path) -> None:
-    warnings: list[str] = []
-    path = tmp_path / "later"
-    plugin = set_up(File, f"file {path}", ["example.org."], warnings)
-    assert warnings == [
-        f"Corefile:2:6: cannot read {path}: No such file or directory; trying again every 60s"
-    ]
-    runtime = FakeRuntime()
-    await plugin.start(runtime)
-    assert await plugin.handle(make_request("a.example.org."), next_with(BELOW)) == unwritten(
-        Rcode.SERVFAIL
-    )
-    with pytest.raises(LookupError, match=r"zone example\.org\. has not been read yet"):
-        plugin.transfer(ORG)
-    path.write_text(SOA.format(7))
-    assert await plugin.zones[ORG].reload()
-    found = await plugin.handle(make_request("a.example.org."), next_with(BELOW))
-    assert found.rcode == Rcode.NXDOMAIN
-    await runtime.stop_tasks()
-
-
 def test_secondaries_hear_of_changes(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
     monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
@@ -82,17 +59,6 @@ def test_secondaries_hear_of_changes(db: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sorted(runtime.spawned) == ["file example.net.", "file example.org."]
     for coro in runtime.spawned.values():
         coro.close()
-
-
-def test_transfer(db: Path) -> None:
-    plugin = started(f"file {db}")
-    found = plugin.transfer(ORG)
-    assert found is not None
-    assert section([found.soa]) == [
-        "example.org. 60 IN SOA ns.example.org. host.example.org. 7 1 2 3 4"
-    ]
-    assert len(list(found.records)) == 3
-    assert plugin.transfer(Name.from_text("www.example.org.")) is None
 
 
 def test_a_file_with_a_fault_stops_the_start(db: Path) -> None:

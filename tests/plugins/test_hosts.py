@@ -9,8 +9,7 @@ import pytest
 
 from hsdns.cluster.address import address_of
 from hsdns.plugins.hosts import Hosts, HostsTable
-from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.message import Reply
 from hsdns.wire.name import ROOT, Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
@@ -69,43 +68,6 @@ def started(
 
 def ask(plugin: Hosts, qname: str, qtype: str = "A") -> Reply:
     return finish(plugin.handle(make_request(qname, qtype), next_with(BELOW)))
-
-
-SERVFAIL = unwritten(Rcode.SERVFAIL)
-
-
-def test_without_a_file_the_inline_lines_answer(tmp_path: Path) -> None:
-    warnings: list[str] = []
-    missing = tmp_path / "none"
-    plugin = set_up(
-        Hosts, f"hosts {missing} {{\n10.0.0.1 a.\n}}", warnings=warnings, validating=True
-    )
-    assert warnings == [
-        f"Corefile:2:7: hosts file {missing} does not exist yet; it is read when it does"
-    ]
-    runtime = FakeRuntime()
-    finish(plugin.start(runtime))
-    assert section(ask(plugin, "a.").answer) == ["a. 3600 IN A 10.0.0.1"]
-    assert "coredns_hosts_entries{" not in runtime.metrics.to_text().decode()
-
-
-def test_reads_again_what_changed(hosts_file: Path) -> None:
-    runtime = FakeRuntime()
-    plugin = set_up(Hosts, f"hosts {hosts_file} {{\n10.0.0.1 inline.example.org\n}}")
-    finish(plugin.start(runtime))
-    os.utime(hosts_file, ns=(0, 1_500_000_000))
-    plugin.read()
-    hosts_file.write_text("10.7.7.7 new.example.org\n")
-    os.utime(hosts_file, ns=(0, 2_500_000_000))
-    plugin.read()
-    assert section(ask(plugin, "new.example.org.").answer) == [
-        "new.example.org. 3600 IN A 10.7.7.7"
-    ]
-    assert ask(plugin, "a.example.org.") == SERVFAIL
-    assert samples(runtime) == [
-        f'coredns_hosts_entries{{hostsfile="{hosts_file}"}} 4.0',
-        "coredns_hosts_reload_timestamp_seconds 2.5",
-    ]
 
 
 def samples(runtime: FakeRuntime) -> list[str]:
@@ -176,19 +138,3 @@ def test_looks_after_each_period(hosts_file: Path) -> None:
 
 
 # --- what the fast path needs to know ---
-
-
-def test_new_lines_are_used_in_the_step_that_tells_of_them(hosts_file: Path) -> None:
-    """A thread reads the file, and no query sees what it says before the fast path knows."""
-    runtime = FakeRuntime()
-    plugin = set_up(Hosts, f"hosts {hosts_file}")
-    finish(plugin.start(runtime))
-    hosts_file.write_text("10.7.7.7 new.example.org\n")
-    os.utime(hosts_file, ns=(0, 2_500_000_000))
-    ((_, look),) = runtime.looks
-    use = look()
-    assert use is not None
-    assert ask(plugin, "new.example.org.") == SERVFAIL
-    after = use()
-    assert len(ask(plugin, "new.example.org.").answer) == 1
-    assert after == runtime.names_answered_first_changed

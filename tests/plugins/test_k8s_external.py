@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hsdns.chain import Request
-from hsdns.cluster.freshness import Dependencies, NoCounters, service_counter
+from hsdns.cluster.freshness import Dependencies, service_counter
 from hsdns.cluster.objects import (
     LoadBalancerIngress,
     LoadBalancerStatus,
@@ -179,30 +179,6 @@ def test_what_two_plugins_pass_on_holds_for_both() -> None:
     assert not found.still_holds()
 
 
-def test_the_option_namespaces_hides_names_and_addresses() -> None:
-    outside = Outside(
-        "k8s_external example.org 2.0.192.in-addr.arpa",
-        external("other/web", "192.0.2.1"),
-        existing=("testns", "other"),
-        namespaces=("testns",),
-    )
-    assert outside.ask("web.other.example.org.").rcode == Rcode.NXDOMAIN
-    assert outside.ask("1.2.0.192.in-addr.arpa. PTR").rcode == Rcode.NXDOMAIN
-
-
-def test_the_serial_moves_when_something_that_was_there_changes() -> None:
-    outside = Outside("k8s_external example.org", external("testns/web", "192.0.2.1"))
-
-    def serial() -> str:
-        return section(outside.ask("example.org. SOA").answer)[0].split()[6]
-
-    assert serial() == "0"
-    changed = external("testns/web", "192.0.2.2")
-    again = Service(meta("testns/web", "2"), changed.spec, changed.status)
-    outside.cluster.apply(*upserts(again))
-    assert serial() == "1700000000"
-
-
 def test_endpoints_of_a_headless_service_are_this_server() -> None:
     outside = Outside(
         "k8s_external example.org {\nheadless\n}",
@@ -255,33 +231,6 @@ def test_a_service_that_changes_while_its_name_is_looked_up_is_answered_again() 
 
 
 # --- the answer table ---
-
-
-@pytest.mark.parametrize(
-    ("question", "whole"),
-    [
-        pytest.param("web.testns.example.org. A", True, id="addresses"),
-        pytest.param("web.testns.example.org. SRV", True, id="srv"),
-        pytest.param("1.2.0.192.in-addr.arpa. PTR", True, id="ptr"),
-        pytest.param("example.org. NS", True, id="ns"),
-        pytest.param("web.testns.example.org. AAAA", False, id="nodata"),
-        pytest.param("nope.testns.example.org. A", False, id="nxdomain"),
-        pytest.param("example.org. SOA", False, id="soa"),
-        pytest.param("named.testns.example.org. A", False, id="lookup"),
-    ],
-)
-def test_what_the_table_may_keep(question: str, whole: bool) -> None:
-    outside = Outside(
-        "k8s_external example.org 2.0.192.in-addr.arpa",
-        external("testns/web", "192.0.2.1"),
-        external("testns/named", "lb.example.net"),
-        local=["192.0.2.53"],
-    )
-    dependencies = Dependencies(NoCounters())
-    found = outside.ask(question, dependencies=dependencies)
-    assert found.fresh
-    assert dependencies.is_cacheable is whole
-    assert not whole or dependencies.pairs
 
 
 # --- zone transfers ---

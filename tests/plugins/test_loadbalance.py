@@ -28,7 +28,7 @@ from hsdns.turns import AT_ONCE
 from hsdns.wire.message import Reply
 from tests.support.coroutines.eager import finish, turns
 from tests.support.coroutines.event_loops import run, until
-from tests.support.plugins.requests import make_request, next_with, reply, rr, section
+from tests.support.plugins.requests import make_request, next_with, rr
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 from tests.support.tables import columns
@@ -173,7 +173,6 @@ def test_a_changed_file_is_read_and_an_invalid_one_is_not_used(
 A = [f"a.example.org. 5 IN A 192.0.2.{k}" for k in (1, 2, 3)]
 AAAA = [f"a.example.org. 5 IN AAAA 2001:db8::{k}" for k in (1, 2)]
 MX = [f"a.example.org. 5 IN MX {k} m{k}.example.org." for k in (10, 20)]
-TXT = ['a.example.org. 5 IN TXT "b"', 'a.example.org. 5 IN TXT "a"']
 
 
 @pytest.mark.parametrize("records", [A, A + AAAA, MX], ids=["a", "a-and-aaaa", "mx"])
@@ -195,19 +194,6 @@ def test_prefer(row: str, expected: str) -> None:
         for texts in (given, expected)
     )
     assert finish(prefer(before, [ip_network(text) for text in networks.split()])) == after
-
-
-def test_preferred_addresses_are_shuffled() -> None:
-    plugin = set_up(Loadbalance, "loadbalance {\nprefer 192.0.2.2/31\n}")
-    finish(plugin.start(FakeRuntime()))
-    heads: set[str] = set()
-    for _ in range(60):
-        mixed = reply(A, [*A, *TXT], A)
-        found = finish(plugin.handle(make_request("a.example.org."), next_with(mixed)))
-        assert section(found.answer)[2] == section(found.additional)[2] == A[0]
-        assert section(found.authority)[:2] == TXT
-        heads.add(section(found.answer)[0])
-    assert heads == {A[1], A[2]}
 
 
 # --- the answer table ---

@@ -3,27 +3,21 @@ from __future__ import annotations
 import re
 import ssl
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from hsdns import __version__
-from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import (
     Prometheus,
     QueryCounts,
-    enable,
-    panics,
     read_web_config,
     show_runtime,
 )
 from hsdns.wire.edns import Edns
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import Rcode
 from hsdns.wire.message import unwritten
-from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
@@ -39,16 +33,6 @@ def scrape(metrics: Registry, prefix: str = "coredns_dns_", *, buckets: bool = F
     return [
         line for line in lines if line.startswith(prefix) and (buckets or "_bucket{" not in line)
     ]
-
-
-def canonical(lines: Iterable[str]) -> list[str]:
-    """Return the samples sorted, with sorted labels."""
-    ordered = []
-    for line in lines:
-        name, _, rest = line.partition("{")
-        labels, _, value = rest.rpartition("}")
-        ordered.append(f"{name}{{{','.join(sorted(labels.split(',')))}}}{value}")
-    return sorted(ordered)
 
 
 def samples(labels: str, *, size: int, response: int, proto: str = "udp") -> list[str]:
@@ -71,21 +55,6 @@ def test_clients_cannot_create_series() -> None:
         request = make_request(f"n{number}.example.org.", f"TYPE{1000 + number}")
         finish(plugin.handle(request, next_with(ONE)))
     assert len(scrape(runtime.metrics)) == 8
-
-
-def test_dropped_queries_are_counted_in_zone_dropped() -> None:
-    metrics = Registry()
-    QueryCounts(metrics).count_dropped(
-        make_request("a.example.org."), unwritten(Rcode.REFUSED), 0.5
-    )
-    labels = 'server="dns://:53",zone="dropped",view=""'
-    assert canonical(scrape(metrics)) == canonical(
-        [
-            f'coredns_dns_requests_total{{{labels},proto="udp",family="1",type="A"}} 1.0',
-            f'coredns_dns_responses_total{{{labels},rcode="REFUSED",plugin=""}} 1.0',
-            *samples(labels, size=31, response=31),
-        ]
-    )
 
 
 def test_the_size_of_a_dropped_query_includes_the_opt_record() -> None:
@@ -117,39 +86,6 @@ def test_buckets() -> None:
     assert [bounds["request_size_bytes"], bounds["response_size_bytes"]] == [sizes, sizes]
 
 
-def test_metrics_registered_at_startup() -> None:
-    runtime = FakeRuntime()
-    finish(Prometheus().start(runtime))
-    panics(runtime.metrics).inc()
-    assert scrape(runtime.metrics, "coredns_panics") == ["coredns_panics_total 1.0"]
-    (build,) = scrape(runtime.metrics, "coredns_build_info")
-    assert build.startswith('coredns_build_info{goversion="')
-    assert build.endswith(f'",revision="",version="{__version__}"}} 1.0')
-
-
-def test_enable_replaces_the_previous_configuration() -> None:
-    metrics = Registry()
-    enable(
-        metrics,
-        {
-            ("dns://:53", ".", ""): ["prometheus", "errors"],
-            ("dns://:53", "example.org.", "inside"): ["log"],
-        },
-    )
-    enable(
-        metrics,
-        {
-            ("dns://:53", ".", "inside"): ["prometheus"],
-            ("dns://:53", ".", ""): ["prometheus", "forward"],
-        },
-    )
-    assert scrape(metrics, "coredns_plugin_enabled") == [
-        'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="inside",zone="."} 1.0',
-        'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="",zone="."} 1.0',
-        'coredns_plugin_enabled{name="forward",server="dns://:53",view="",zone="."} 1.0',
-    ]
-
-
 def test_page() -> None:
     runtime = FakeRuntime()
     finish(set_up(Prometheus, "prometheus").start(runtime))
@@ -173,45 +109,7 @@ def test_runtime_metrics() -> None:
     assert f"hsdns_runtime_threads {threading.active_count()}" in text  # other tests leave some
 
 
-def test_tls(tmp_path: Path) -> None:
-    data = Path(__file__).parents[1] / "data" / "tls"
-    config = tmp_path / "web.yml"
-    config.write_text(
-        f"tls_server_config: {{cert_file: {data}/server.pem, key_file: {data}/server.key}}"
-    )
-    runtime = FakeRuntime()
-    plugin = set_up(Prometheus, f"prometheus {{\ntls {config}\n}}")
-    assert plugin.tls is not None
-    finish(plugin.start(runtime))
-    page = runtime.http["localhost:9153"]["/metrics"]
-    assert page.is_slow
-    assert page.tls is plugin.tls
-
-
 # --- counts of the fast path ---
-
-
-def test_zones_are_labels_in_lower_case() -> None:
-    counts = QueryCounts(metrics := Registry())
-    counts.count(make_request("a.", zone="Org."), ONE, 0.5, "errors")
-    labels = HitLabels("dns://:53", Name.from_text("Org."), RRType.A, Rcode.NOERROR)
-    counts.add(labels, "udp", HitCounts.from_cells([1] + [0] * 54), "errors")
-    assert scrape(metrics, "coredns_dns_requests_total") == [
-        'coredns_dns_requests_total{family="1",proto="udp",server="dns://:53",type="A",view="",zone="org."} 2.0'
-    ]
-
-
-def test_prepare_collects_counts() -> None:
-    metrics = Registry()
-    counter = metrics.counter("coredns_panics_total")
-    metrics.before_collect(counter.inc)
-    runtime = FakeRuntime()
-    runtime.metrics = metrics
-    finish(set_up(Prometheus, "prometheus").start(runtime))
-    page = runtime.http["localhost:9153"]["/metrics"]
-    page.prepare()
-    assert b"coredns_panics_total 1.0" in page("/metrics")[2]
-    assert counter.values == {(): 1}
 
 
 NAMES = {

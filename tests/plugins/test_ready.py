@@ -54,42 +54,6 @@ def test_answer(text: str, unready: list[list[str]], answers: list[tuple[int, st
         assert page("/ready") == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "relapses"),
-    [
-        ("ready", False),
-        ("ready {\n monitor until-ready\n}", True),
-        ("ready {\n monitor continuously\n}", True),
-    ],
-    ids=["once-is-enough", "may-relapse", "continuously"],
-)
-def test_a_plugin_that_is_no_longer_ready(text: str, relapses: bool) -> None:
-    runtime = FakeRuntime()
-    finish(set_up(Ready, text).start(runtime))
-    page = runtime.http[":8181"]["/ready"]
-    assert page("/ready") == OK
-    runtime.unready = ["kubernetes"]
-    runtime.relapsed = ["kubernetes"] if relapses else []
-    assert page("/ready") == (waits("kubernetes") if relapses else OK)
-    runtime.unready, runtime.relapsed = [], []
-    assert page("/ready") == OK
-
-
-@pytest.mark.parametrize(
-    ("unready", "remarks", "body"),
-    [
-        pytest.param([], [], b"OK", id="none"),
-        pytest.param([], ["forward: x", "kubernetes: y"], b"OK\nforward: x\nkubernetes: y", id="two"),
-        pytest.param(["kubernetes"], ["kubernetes: y"], b"kubernetes", id="not-ready"),
-    ],
-)  # fmt: skip
-def test_remarks_follow_ok(unready: list[str], remarks: list[str], body: bytes) -> None:
-    runtime = FakeRuntime()
-    runtime.unready, runtime.remarks = unready, remarks
-    finish(set_up(Ready, "ready").start(runtime))
-    assert runtime.http[":8181"]["/ready"]("/ready")[2] == body
-
-
 @pytest.mark.parametrize("text", ["ready", "ready {\n monitor continuously\n}"])
 def test_stopping_is_not_ready(text: str) -> None:
     runtime = FakeRuntime()

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -16,7 +17,7 @@ from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
-from tests.support.plugins.requests import make_request, next_with, reply, rr, section
+from tests.support.plugins.requests import make_request, next_with, reply, rr
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 
@@ -78,20 +79,15 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def run(
-    plugin: Secondary, script: Callable[[FakeRuntime], Awaitable[None]], *others: Transfer | Whoami
-) -> None:
-    async def main() -> None:
-        runtime = FakeRuntime()
-        plugin.find_handlers([plugin, *others])
-        for other in others:
-            await other.start(runtime)
-        await plugin.start(runtime)
-        await settle()
-        await script(runtime)
-        await runtime.stop_tasks()
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def running(plugin: Secondary, *others: Transfer | Whoami) -> AsyncIterator[FakeRuntime]:
+    runtime = FakeRuntime()
+    plugin.find_handlers([plugin, *others])
+    for each in (*others, plugin):
+        await each.start(runtime)
+    await settle()
+    yield runtime
+    await runtime.stop_tasks()
 
 
 async def ask(
@@ -126,58 +122,35 @@ async def ask(
         pytest.param("", "example.org.", "AXFR", unwritten(Rcode.REFUSED), id="axfr"),
     ],
 )
-def test_rcodes(
+async def test_rcodes(
     primaries: Primaries, body: str, qname: str, qtype: str, expected: Reply | int
 ) -> None:
     plugin = set_up(Secondary, f"secondary example.org {{\n{PRIMARY}\n{body}\n}}")
-
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(plugin, Whoami()):
         found = await ask(plugin, qname, qtype)
         assert (found if isinstance(expected, Reply) else found.rcode) == expected
 
-    run(plugin, script, Whoami())
 
-
-def test_answer_and_transfer(primaries: Primaries) -> None:
-    plugin = set_up(Secondary, f"secondary {{\n{PRIMARY}\n}}", ["example.org."])
-
-    async def script(runtime: FakeRuntime) -> None:
-        found = await ask(plugin, "x.w.example.org.")
-        assert section(found.answer) == ["x.w.example.org. 60 IN A 192.0.2.8"]
-        given = plugin.transfer(ORG)
-        assert given is not None
-        assert len(list(given.records)) == 2
-        assert plugin.transfer(Name.from_text("www.example.org.")) is None
-        assert await ask(plugin, "example.net.") == unwritten(Rcode.REFUSED)
-
-    run(plugin, script)
-
-
-def test_servfail_before_the_first_transfer(primaries: Primaries) -> None:
+async def test_servfail_before_the_first_transfer(primaries: Primaries) -> None:
     plugin = set_up(Secondary, f"secondary example.com {{\n{PRIMARY}\n}}")
-
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(plugin):
         assert await ask(plugin, "www.example.com.") == unwritten(Rcode.SERVFAIL)
         with pytest.raises(LookupError, match=r"zone example\.com\. has not been transferred yet"):
             plugin.transfer(Name.from_text("example.com."))
 
-    run(plugin, script)
 
-
-def test_servfail_after_expiry(primaries: Primaries, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_servfail_after_expiry(primaries: Primaries, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = set_up(Secondary, f"secondary example.org {{\n{PRIMARY}\n}}")
 
     async def fail(origin: Name, primary: Endpoint) -> int:
         raise TransferError("down")
 
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(plugin) as runtime:
         monkeypatch.setattr(secondary_zone, "primary_serial", fail)
         assert (await ask(plugin, "www.example.org.", now=1e6)).rcode == Rcode.NOERROR
         await plugin.zones[ORG].refresh(runtime.clock, lambda zone: None)
         assert (await ask(plugin, "www.example.org.", now=499.0)).rcode == Rcode.NOERROR
         assert await ask(plugin, "www.example.org.", now=500.0) == unwritten(Rcode.SERVFAIL)
-
-    run(plugin, script)
 
 
 @pytest.mark.parametrize(
@@ -189,47 +162,28 @@ def test_servfail_after_expiry(primaries: Primaries, monkeypatch: pytest.MonkeyP
         pytest.param("192.0.2.2", Reply(dropped=True), [], id="other"),
     ],
 )
-def test_notify(primaries: Primaries, client: str, expected: Reply, asked: list[str]) -> None:
+async def test_notify(primaries: Primaries, client: str, expected: Reply, asked: list[str]) -> None:
     plugin = set_up(Secondary, f"secondary example.org {{\n{PRIMARY}\n}}")
-
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(plugin):
         primaries.asked.clear()
         primaries.serial = 8
         assert await ask(plugin, "example.org.", "SOA", flags=NOTIFY, client=client) == expected
         await settle()
         assert primaries.asked == asked
 
-    run(plugin, script)
 
-
-def test_notifies_its_own_secondaries(
-    primaries: Primaries, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard: list[str] = []
-    monkeypatch.setattr(Transfer, "notify", lambda self, zone: heard.append(zone.to_text()))
-    plugin = set_up(Secondary, f"secondary example.org {{\n{PRIMARY}\n}}")
-
-    async def script(runtime: FakeRuntime) -> None:
-        assert heard == ["example.org."]
-
-    run(plugin, script, Transfer(()))
-
-
-def test_a_reload_takes_over_transferred_zones(primaries: Primaries) -> None:
+async def test_a_reload_takes_over_transferred_zones(primaries: Primaries) -> None:
     text = f"secondary example.org {{\n{PRIMARY}\n}}"
     old, new, other = (
         set_up(Secondary, text),
         set_up(Secondary, text),
         set_up(Secondary, text.replace("2.1", "2.2")),
     )
-
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(old):
         for plugin, expected in ((new, ORG), (other, None)):
             assert not plugin.inherit(old)
             current = plugin.zones[ORG].current
             assert (None if current is None else current.origin) == expected
-
-    run(old, script)
 
 
 # --- catalogs ---
@@ -259,11 +213,10 @@ def names(plugin: Secondary) -> list[str]:
     return sorted(zone.to_text() for zone in plugin.zones)
 
 
-def test_members_are_added_and_removed(primaries: Primaries) -> None:
+async def test_members_are_added_and_removed(primaries: Primaries) -> None:
     primaries.zones[Name.from_text("cat.")] = catalog("cat.", "a example.org.", "b example.net.")
     plugin = set_up(Secondary, f"secondary cat {{\n{PRIMARY}\ncatalog\n}}")
-
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(plugin) as runtime:
         assert names(plugin) == ["cat.", "example.net.", "example.org."]
         assert (await ask(plugin, "www.example.org.")).rcode == Rcode.NOERROR
         await update(plugin, primaries, "cat.", "b example.net.")
@@ -274,37 +227,31 @@ def test_members_are_added_and_removed(primaries: Primaries) -> None:
         await plugin.zones[Name.from_text("cat.")].refresh(runtime.clock, lambda zone: None)
         assert names(plugin) == ["cat.", "example.net."]
 
-    run(plugin, script)
 
-
-def test_members_may_be_restricted(primaries: Primaries, caplog: pytest.LogCaptureFixture) -> None:
+async def test_members_may_be_restricted(
+    primaries: Primaries, caplog: pytest.LogCaptureFixture
+) -> None:
     primaries.zones[Name.from_text("cat.")] = catalog(
         "cat.", "a a.example.org.", "b example.net.", "c example.org."
     )
     plugin = set_up(Secondary, f"secondary cat {{\n{PRIMARY}\ncatalog example.org\n}}")
-
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(plugin):
         assert names(plugin) == ["a.example.org.", "cat.", "example.org."]
-
-    run(plugin, script)
     assert (
         "plugin/secondary: Skipped 1 member zones from catalog cat.: outside configured member zones"
         in caplog.messages
     )
 
 
-def test_a_member_with_a_new_label_is_transferred_again(primaries: Primaries) -> None:
+async def test_a_member_with_a_new_label_is_transferred_again(primaries: Primaries) -> None:
     primaries.zones[Name.from_text("cat.")] = catalog("cat.", "a example.org.")
     plugin = set_up(Secondary, f"secondary cat {{\n{PRIMARY}\ncatalog\n}}")
-
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(plugin):
         first = plugin.zones[ORG]
         await update(plugin, primaries, "cat.", "a example.org.")
         assert plugin.zones[ORG] is first
         await update(plugin, primaries, "cat.", "b example.org.")
         assert plugin.zones[ORG] is not first
-
-    run(plugin, script)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +269,7 @@ def test_a_member_with_a_new_label_is_transferred_again(primaries: Primaries) ->
         pytest.param("a example.org. three.", "a example.org.", False, True, id="coo-to-another"),
     ],
 )
-def test_a_member_of_two_catalogs(
+async def test_a_member_of_two_catalogs(
     primaries: Primaries,
     source: str,
     target: str,
@@ -334,8 +281,7 @@ def test_a_member_of_two_catalogs(
     primaries.zones[Name.from_text("one.")] = catalog("one.", "a example.org.")
     primaries.zones[Name.from_text("two.")] = catalog("two.")
     plugin = set_up(Secondary, f"secondary one two {{\n{PRIMARY}\ncatalog\n}}")
-
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(plugin):
         first = plugin.zones[ORG]
         await update(plugin, primaries, "one.", source)
         del primaries.zones[ORG]
@@ -344,24 +290,19 @@ def test_a_member_of_two_catalogs(
         assert (plugin.zones[ORG].current is not None) is keeps
         await update(plugin, primaries, "one.")
         assert (ORG in plugin.zones) is moves
-
-    run(plugin, script)
     clash = (
         "plugin/secondary: Skipping catalog member zone example.org. from two.: zone already exists"
     )
     assert (clash in caplog.messages) is not moves
 
 
-def test_a_zone_of_the_corefile_is_not_a_member(primaries: Primaries) -> None:
+async def test_a_zone_of_the_corefile_is_not_a_member(primaries: Primaries) -> None:
     primaries.zones[Name.from_text("cat.")] = catalog("cat.", "a example.org.")
     plugin = set_up(
         Secondary,
         f"secondary cat {{\n{PRIMARY}\ncatalog\n}}\nsecondary example.org {{\n{PRIMARY}\n}}",
     )
-
-    async def script(runtime: FakeRuntime) -> None:
+    async with running(plugin):
         first = plugin.zones[ORG]
         await update(plugin, primaries, "cat.")
         assert plugin.zones[ORG] is first
-
-    run(plugin, script)

@@ -12,7 +12,7 @@ from hsdns.chain import Request
 from hsdns.plugins.tsig import Tsig
 from hsdns.wire.decode import decode
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.message import Reply
 from hsdns.wire.tsig import ReplySigner
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
@@ -40,21 +40,6 @@ def signed(
     message = dns.message.make_query(qname, "A")
     message.use_tsig(dns.tsigkeyring.from_text({key: SECRET}), key)
     return make_request(qname).replace(query=decode(message.to_wire()))
-
-
-@pytest.mark.parametrize(
-    ("below", "expected"),
-    [
-        pytest.param(BELOW, BELOW, id="answer"),
-        pytest.param(
-            unwritten(Rcode.SERVFAIL, "why"), Reply(rcode=Rcode.SERVFAIL, error="why"), id="failure"
-        ),
-    ],
-)
-def test_a_reply_is_signed(below: Reply, expected: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = finish(started("require all").handle(signed(monkeypatch), next_with(below)))
-    assert isinstance(found.sign, ReplySigner)
-    assert found.replace(sign=None) == expected
 
 
 def test_a_dropped_reply_is_not_signed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,8 @@
-"""What dialogues of rewrite cannot say of its rules: the order of records, names that are none, what is undone, metadata."""
+"""What dialogues of rewrite cannot say of its rules: the order of records, names that are none, what matches, absent options."""
 
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,12 +10,8 @@ from hypothesis import strategies as st
 
 from hsdns.rewriting.option import (
     APPEND,
-    SET,
-    OptionReverted,
     RewriteOption,
     constant,
-    metadata,
-    reverted,
 )
 from hsdns.rewriting.rule import (
     AliasRule,
@@ -121,44 +116,6 @@ def test_what_matches_is_affected(qname: str, zone: str, start: str) -> None:
 
 Options = tuple[tuple[int, bytes], ...]
 ONE: Options = ((10, b"cookie"), (9, b"old"))
-TWO: Options = ((9, b"old"), (9, b"older"))
-
-
-@pytest.mark.parametrize(
-    ("action", "before", "after"),
-    [
-        ("set", (), ()),
-        ("set", TWO, TWO),
-        ("replace", TWO, TWO),
-        ("append", (), ()),
-        # The first option of the code goes, as in CoreDNS, and not the one that came in.
-        ("append", ONE, ((10, b"cookie"), (9, b"new"))),
-    ],
-)
-def test_what_revert_makes_of_an_action(action: str, before: Options, after: Options) -> None:
-    rule = RewriteOption(action, 9, constant(b"new"), reverts=True)
-    request = make_request("a.b.", edns=Edns(1400, do=True, options=before))
-    step = rule.apply(request.query, request)
-    assert step.query.edns is not None
-    assert reverted(step.query.edns, step.undo) == Edns(1400, do=True, options=after)
-
-
-@pytest.mark.parametrize(
-    ("rule", "before", "after"),
-    [
-        (OptionReverted(9, None), TWO, ((9, b"older"),)),
-        (OptionReverted(8, None), TWO, TWO),
-        (OptionReverted(9, b"x"), TWO, ((9, b"x"), (9, b"older"))),
-        (OptionReverted(8, b"x"), TWO, TWO),
-        (OptionReverted(9, None), None, None),
-    ],
-)
-def test_options_of_an_upstream(
-    rule: OptionReverted, before: Options | None, after: Options | None
-) -> None:
-    draft = Draft(Reply(edns_options=before))
-    assert list(rewrite(draft, [rule])) == []
-    assert draft.to_reply() == Reply(edns_options=after)
 
 
 def test_a_variable_is_appended_only_where_the_option_is_absent() -> None:
@@ -166,16 +123,3 @@ def test_a_variable_is_appended_only_where_the_option_is_absent() -> None:
     request = make_request("a.b.", edns=Edns(1400, options=ONE))
     step = rule.apply(request.query, request)
     assert (step.query.edns, step.is_done) == (Edns(1400, options=ONE), False)
-
-
-@pytest.mark.parametrize(
-    ("known", "data"),
-    [(None, None), ({}, None), ({"a/b": str}, None), ({"a/b": lambda: "é"}, "é".encode())],
-)
-def test_metadata(known: Any, data: bytes | None) -> None:
-    request = make_request("a.").replace(metadata=known)
-    step = RewriteOption(SET, 9, metadata("a/b")).apply(request.query, request)
-    assert step.is_done is (data is not None)
-    assert step.query.edns == (Edns(4096, options=((9, data),)) if data is not None else None), (
-        "else it is not touched"
-    )

@@ -31,8 +31,9 @@ MESSAGE = {
     "reference": "a.yaml:7",
 }
 REPORT = Report(
-    [FOUND], 2, [SILENCED, OUTSIDE], 3, 1, ["b.yaml:1: not YAML"], as_findings([MESSAGE])
-)
+    [FOUND], 2, [SILENCED, OUTSIDE], 3, 1, ["b.yaml:1: not YAML"], as_findings([MESSAGE]),
+    {AT.file: b"\n" * 7 + b"  externalName: 10.1.2.3 # \x1b\n"},
+)  # fmt: skip
 EMPTY = Report([], 0, [], 3, 1, [])
 
 
@@ -49,3 +50,12 @@ def test_formats(output: str, name: str, report: Report) -> None:
         text = json.dumps(log, indent=2, ensure_ascii=False) + "\n"
     file = Path(__file__).parent / "output" / f"{name}.{output}"
     assert text == file.read_text().replace("VERSION", __version__)
+
+
+def test_colours_of_a_terminal_and_a_link_to_the_page() -> None:
+    heading, found, line, mark, *_ = formatted(REPORT, "text", colour=True)
+    assert heading == "\x1b[1mService db\x1b[0m"
+    assert found.startswith("  \x1b[31merror\x1b[0m: spec.externalName: ")
+    assert f"\x1b]8;;{FOUND.page}\x1b\\HS131 [*]\x1b]8;;\x1b\\" in found
+    assert line.endswith("  externalName: 10.1.2.3 # \\u001b")
+    assert mark.endswith(f"{' ' * 16}\x1b[31m^^^^^^^^\x1b[0m")

@@ -26,7 +26,7 @@ from hsdns.server.http.pages import HttpError, HttpPages
 from hsdns.server.instance import Instance, StartError, State
 from hsdns.server.lifecycle import Phase, Server, ServerParts, handle_signals
 from hsdns.server.runtime import ServerRuntime
-from hsdns.server.transport.admission import Places
+from hsdns.server.transport.admission import Admission, Places
 from hsdns.server.transport.listeners import DRAIN_TIMEOUT, Opener
 from hsdns.server.transport.sockets import BoundSockets, ListenError, Settings, socket_address
 from hsdns.server.transport.udp import UdpListener
@@ -235,14 +235,15 @@ class Udp(UdpListener):
     """Reads datagrams that the script sends; those that come while nothing reads lie in the socket."""
 
     def __init__(
-        self, world: World, sockets: Sequence[Any], processor: Any, spawn: eager.Spawn
+        self, world: World, sockets: Sequence[Any], processor: Any, shared: Admission
     ) -> None:
         self.world = world
         self.successor: Udp | None = None
         self.waiting: list[bool] = []
         self.has_started = self.is_reading = self.is_closed = False
         self.dropped = 0
-        super().__init__(sockets, processor, spawn, world.loop.time, (MissQueue(), MissQueue()))
+        super().__init__(sockets, processor, shared._replace(clock=world.loop.time))
+        self._waiting = MissQueue(), MissQueue()
         self._senders = [SimpleNamespace(send=lambda replies: None) for _ in sockets]
         world.udp.append(self)
 
@@ -395,10 +396,10 @@ class MemoryOpener(Opener):
         return [Socket(self.world, listen, "udp") for _ in range(count)]
 
     def make_udp(self, sockets: Sequence[Any], processor: Any) -> UdpListener:
-        return Udp(self.world, sockets, processor, self._spawn)
+        return Udp(self.world, sockets, processor, self.shared)
 
     def make_tcp(self, sock: Any, processor: Any, settings: Settings) -> Any:
-        return Tcp(self.world, sock, processor, settings, self._spawn)
+        return Tcp(self.world, sock, processor, settings, self.shared.spawn)
 
     def _check(self, listen: ListenAddress, beside: Collection[Any]) -> None:
         self.world.fault_at("bind")
@@ -665,13 +666,11 @@ class World:
         served = tuple(ServedAddress(listen, {ROOT: [block]}) for listen in listens)
         return Configuration(corefile, (block,), served)
 
-    def _make_processors(
-        self, configuration: Configuration, runtime: ServerRuntime, *_: Any
-    ) -> dict[str, Any]:
+    def _make_processors(self, runtime: ServerRuntime, *_: Any) -> dict[str, Any]:
         self.stale.add(id(runtime))  # where the script has it fail, those of before go on
         self.fault_at("processors")
         self.stale.discard(id(runtime))
         return {
             each.listen.server: Processor(self, each.listen.server, runtime)
-            for each in configuration.listeners
+            for each in runtime.configuration.listeners
         }

@@ -103,7 +103,7 @@ class Timed:
 
     def add(self, text: str) -> None:
         self.faults.add(text.split(), self.configuration)
-        self.faults.place(self.configuration, self.made.runtime)
+        self.faults.place(self.made.runtime)
 
     @property
     def placed(self) -> str:
@@ -195,7 +195,7 @@ async def test_a_dead_process_comes_back_cold(kind: str, tmp_path: Path) -> None
             for name in (WEB, OUTSIDE):
                 await Asking(site, way).ask(name)
         reader, writer = await asyncio.open_connection(*site.address)
-        await until(lambda: len(site.server.opener._admission["dns"].places) == 1, "a connection")
+        await until(lambda: len(site.server.opener.shared.places) == 1, "a connection")
         before, cached = site.server.instance, site.total("coredns_cache_hits_total")
         site.objects[-1:] = [service("default/web", "10.96.0.9")]  # read anew
         faults, asking = site.server.faults, Asking(site, "udp")

@@ -29,12 +29,7 @@ class Made:
         versions = Versions()
         self.runtime = ServerRuntime(self.configuration, self.metrics, versions)
         self.runtime.fail = self.failures.append
-        self.processors = make_processors(
-            self.configuration,
-            self.runtime,
-            versions,
-            QueryCounts(self.metrics),
-        )
+        self.processors = make_processors(self.runtime, versions, QueryCounts(self.metrics))
 
     async def ask(self, server: str, qname: str, rdclass: str = "IN") -> str:
         """The reply, on one line."""

@@ -19,6 +19,7 @@ from tests.support.clients.messages import query
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.function_processor import asked_address, processor
+from tests.support.servers.stream_serving import admission
 from tests.support.servers.udp_listeners import NEEDS_NATIVE
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def spin(condition: Any, what: str) -> None:
 def serving(workers: ModuleType, answering: QueryProcessor, count: int = 1) -> Iterator[UdpWorkers]:
     opened = open_all(ListenAddress("127.0.0.1", 0), (), count)
     tasks = Tasks()
-    server = workers.UdpWorkers(opened.udp, answering, tasks.spawn, time.monotonic)
+    server = workers.UdpWorkers(opened.udp, answering, admission(tasks.spawn, time.monotonic))
     server.start()
     try:
         yield server

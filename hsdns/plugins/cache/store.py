@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import lru_cache
 from random import Random
 from typing import Final, NamedTuple
@@ -108,6 +108,7 @@ BIG: Final = 4096
 Key = tuple[bytes, int, int, bool, bool]  # lower-case qname, qtype, qclass, DO, CD
 
 
+@dataclass(slots=True, eq=False)
 class Entry:
     """A reply, or None as the marker of a `fresh` one, and its TTL; times in seconds.
 
@@ -117,42 +118,26 @@ class Entry:
     are the counters of the cluster's state that `still_holds` depends on, None if they are not known.
     """
 
-    __slots__ = (
-        "_is_refreshing",
-        "_last_hit",
-        "_packed",
-        "_retry_after",
-        "_shown",
-        "_shown_ttl",
-        "counters",
-        "frame",
-        "full_ttl",
-        "hits",
-        "is_positive",
-        "is_servfail",
-        "last_good",
-        "stored",
-        "wildcard",
-    )
+    reply: InitVar[Reply | None]
+    full_ttl: int
+    stored: float
+    is_servfail: bool = False
+    frame: Reply | None = field(init=False)
+    is_positive: bool = False
+    last_good: Entry | None = None
+    wildcard: str = ""
+    counters: tuple[int, ...] | None = ()
+    hits: int = 0
+    _packed: bytes = field(init=False)
+    _shown: Reply | None = None
+    _shown_ttl: int = -1
+    _last_hit: float = -1e18
+    _is_refreshing: bool = False
+    _retry_after: float = -1e18
 
-    def __init__(
-        self, reply: Reply | None, ttl: int, now: float, is_servfail: bool = False
-    ) -> None:
+    def __post_init__(self, reply: Reply | None) -> None:
         self.frame = None if reply is None else _frame(reply)
-        self.is_servfail = is_servfail
-        self.is_positive = False
-        self.last_good: Entry | None = None
-        self.wildcard = ""
-        self.counters: tuple[int, ...] | None = ()
-        self.full_ttl = ttl
         self._packed = b"" if reply is None else pack(reply)
-        self.stored = now
-        self._shown: Reply | None = None
-        self._shown_ttl = -1
-        self._last_hit = -1e18
-        self.hits = 0
-        self._is_refreshing = False
-        self._retry_after = -1e18
 
     @property
     def octets(self) -> int:
@@ -227,17 +212,6 @@ class Entry:
 
 class Store:
     """A bounded table; see the rules of the module for what is evicted."""
-
-    __slots__ = (
-        "_big",
-        "_entries",
-        "_keys",
-        "_most_octets",
-        "_places",
-        "_random",
-        "_room",
-        "octets",
-    )
 
     def __init__(self, capacity: int, random: Random) -> None:
         """Take the capacity of the Corefile; it is rounded down to whole shards, at least 1,024."""

@@ -473,7 +473,8 @@ def _errors_of_reply(answers: ClusterAnswers, query: Query, zone: Name, reply: R
         return b"" if reply.answer else _not_ready(store)
     stale = _stale(store, InfoCode.STALE_ANSWER)
     if reply.answer:
-        return stale
+        empty = answers.lookup.nothing_behind(query.qname, zone)
+        return (to_option(InfoCode.OTHER, empty) if empty else b"") + stale
     text = answers.nodata_reason(query.qname, query.qtype, zone)
     return to_option(InfoCode.OTHER, text) + stale
 

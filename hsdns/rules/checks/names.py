@@ -18,8 +18,9 @@ from hsdns.causes.alias import DOMAIN, cause_of_missing
 from hsdns.causes.labels import is_misspelt
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.objects import Service
+from hsdns.corefile.tree import did_you_mean
 from hsdns.rules.checks.services import chart_of
-from hsdns.rules.objects import Manifest, Objects, check, mappings_at, texts_of
+from hsdns.rules.objects import Manifest, Objects, check, mapping_at, mappings_at, texts_of
 from hsdns.rules.rule import Remark
 
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
@@ -55,7 +56,7 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
             continue
         if manifest.kind == "Service" and field != "spec.externalName":
             continue
-        for found in _HOST.finditer(_COMMENT.sub("", text) if "\n" in text else text):
+        for found in _HOST.finditer(_COMMENT.sub(_blank, text) if "\n" in text else text):
             is_url = found["before"] in ("://", "@") or bool(found["port"])
             used = _used(objects, manifest, found["host"], is_url)
             why = _why_not(objects, manifest, used) if used is not None else ""
@@ -67,7 +68,13 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
                     keys = [each.key for _, each in objects.services]
                     cause = cause_of_missing(manifest.object, keys)
                     sentence = f"{cause.sentence}; {cause.todo}" if cause is not None else sentence
-                yield manifest.remark(field, sentence, level="warning" if is_elsewhere else "")
+                level = "warning" if is_elsewhere else ""
+                place = manifest.within(field, text, found.start("host"), found["host"])
+                yield manifest.remark(field, sentence, level=level)._replace(position=place)
+
+
+def _blank(comment: re.Match[str]) -> str:
+    return " " * len(comment[0])
 
 
 def _used(objects: Objects, manifest: Manifest, host: str, is_url: bool) -> _Used | None:
@@ -161,72 +168,99 @@ _REFERRING: Final = frozenset(
 @check("HS302", needs="files", each="manifests")
 def reference(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """References to Services or to ports that there are not."""
-    if (
-        manifest.kind not in _REFERRING
-        or objects.is_patched(manifest)
-        or "uid" in manifest.metadata
-    ):
+    if objects.is_patched(manifest) or "uid" in manifest.metadata:
         return
-    for field, found in _references(manifest.content, ""):
-        name, namespace = (
-            str(found.get("name") or ""),
-            str(found.get("namespace") or manifest.namespace),
-        )
-        here = [each for each in objects.services if _is_in(each[0], namespace)]
-        named = [each for each in here if each[0].name == name]
-        if not named:
-            near = {each.name for each, _ in here if is_misspelt(name, each.name)}
-            if name and len(near) == 1:
-                edit = manifest.replaced(f"{field}.name", *near)
-                sentence = f'there is no Service {name}; did you mean "{near.pop()}"?'
-                yield manifest.remark(f"{field}.name", sentence, edit=edit)
-            continue
-        yield from _port(objects, manifest, field, found, named)
+    if manifest.kind == "ServiceMonitor":
+        yield from _monitored(objects, manifest)
+    for each in _references(manifest.content, "") if manifest.kind in _REFERRING else ():
+        namespace = each.namespace or manifest.namespace
+        here = [one for one in objects.services if _is_in(one[0], namespace)]
+        named = [one for one in here if one[0].name == each.name]
+        near = {one.name for one, _ in here if is_misspelt(each.name, one.name)}
+        if named:
+            yield from _port(objects, manifest, each, named)
+        elif len(near) == 1:
+            edit = manifest.replaced(each.name_field, *near)
+            sentence = f'there is no Service {each.name}; did you mean "{near.pop()}"?'
+            yield manifest.remark(each.name_field, sentence, edit=edit)
+
+
+class _Reference(NamedTuple):
+    """A Service and its port as an object refers to them, with their fields."""
+
+    name_field: str
+    name: str
+    namespace: str
+    port_field: str
+    port: object
 
 
 def _port(
-    objects: Objects,
-    manifest: Manifest,
-    field: str,
-    found: dict[str, Any],
-    named: list[tuple[Manifest, Service]],
+    objects: Objects, manifest: Manifest, each: _Reference, named: list[tuple[Manifest, Service]]
 ) -> Iterator[Remark]:
-    port = found.get("port")
-    step = next(
-        (each for each in ("name", "number") if isinstance(port, dict) and each in port), ""
-    )
-    wanted = port[step] if isinstance(port, dict) and step else port
-    ports = [each for _, service in named for each in service.spec.ports or ()]
+    ports = [one for _, service in named for one in service.spec.ports or ()]
     is_external = any(service.spec.type == "ExternalName" for _, service in named)
-    if (
-        objects.is_patched(*(each for each, _ in named))
-        or wanted in (None, 0)
-        or isinstance(wanted, dict)
-        or is_external
-        or not ports
+    if objects.is_patched(*(one for one, _ in named)) or is_external or not ports:
+        return
+    if each.port in (None, 0) or any(
+        each.port in (one.name, one.port, str(one.port)) for one in ports
     ):
         return
-    if any(wanted in (each.name, each.port, str(each.port)) for each in ports):
-        return
-    has = ", ".join(f"{each.port} ({each.name})" if each.name else str(each.port) for each in ports)
-    at = f"{field}.port.{step}" if step else f"{field}.port"
-    near = [each.name for each in ports if each.name and is_misspelt(str(wanted), each.name)]
-    edit = manifest.replaced(at, near[0]) if len(near) == 1 else None
-    yield manifest.remark(at, f"{named[0][0]} has no port {wanted}; it has {has}", edit=edit)
+    has = ", ".join(f"{one.port} ({one.name})" if one.name else str(one.port) for one in ports)
+    near = [one.name for one in ports if one.name and is_misspelt(str(each.port), one.name)]
+    edit = manifest.replaced(each.port_field, near[0]) if len(near) == 1 else None
+    sentence = f"{named[0][0]} has no port {each.port}; it has {has}"
+    yield manifest.remark(each.port_field, sentence, edit=edit)
 
 
-def _references(value: Any, field: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The mappings that refer to a Service, with their fields."""
+def _references(value: Any, field: str) -> Iterator[_Reference]:
+    """The references to Services in a value."""
     if isinstance(value, list):
         for at, each in enumerate(value):
             yield from _references(each, f"{field}[{at}]")
-    for key, each in value.items() if isinstance(value, dict) else ():
-        below = f"{field}.{key}".removeprefix(".")
-        if key == "service" and isinstance(each, dict):
-            yield below, each
-        elif key in ("backendRefs", "services"):
-            for at, one in mappings_at(value, key):
-                if one.get("kind", "Service") == "Service":
-                    yield f"{below}[{at}]", one
-        else:
-            yield from _references(each, below)
+    elif isinstance(value, dict):
+        if "serviceName" in value:  # of an Ingress before networking.k8s.io/v1
+            own = field, "serviceName", "servicePort"
+            yield _reference(value, *own)
+        for key, each in value.items():
+            below = f"{field}.{key}".removeprefix(".")
+            if key == "service" and isinstance(each, dict):
+                yield _reference(each, below)
+            elif key in ("backendRefs", "services"):
+                for at, one in mappings_at(value, key):
+                    if one.get("kind", "Service") == "Service":
+                        yield _reference(one, f"{below}[{at}]")
+            else:
+                yield from _references(each, below)
+
+
+def _reference(
+    value: dict[str, Any], field: str, name: str = "name", port: str = "port"
+) -> _Reference:
+    found, step = value.get(port), ""
+    if isinstance(found, dict):
+        step = next((each for each in ("name", "number") if each in found), "")
+        found = found.get(step)
+    at = f"{field}.{port}.{step}".rstrip(".")
+    namespace = str(value.get("namespace") or "")
+    return _Reference(f"{field}.{name}", str(value.get(name) or ""), namespace, at, found)
+
+
+def _monitored(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
+    """Ports that none of the Services has that a ServiceMonitor selects in its namespace."""
+    wanted = mapping_at(manifest.content, "spec.selector.matchLabels")
+    if not wanted or "namespaceSelector" in mapping_at(manifest.content, "spec"):
+        return
+    chosen = [
+        each
+        for each in objects.services
+        if _is_in(each[0], manifest.namespace) and wanted.items() <= each[0].labels.items()
+    ]
+    known = {port.name for _, service in chosen for port in service.spec.ports or () if port.name}
+    for at, each in mappings_at(manifest.content, "spec.endpoints") if chosen else ():
+        name = each.get("port")
+        if isinstance(name, str) and name not in known:
+            sentence = f'{chosen[0][0]}, which it selects, has no port named "{name}"'
+            yield manifest.remark(
+                f"spec.endpoints[{at}].port", f"{sentence}{did_you_mean(name, known)}"
+            )

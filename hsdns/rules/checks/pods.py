@@ -93,11 +93,12 @@ def other_service(objects: Objects, pods: PodSet, workload: Workload) -> Iterato
         for field, text in texts_of(manifest.content, ""):
             found = written.search(text)
             if found:
+                place = manifest.within(field, text, found.start(), found[0])
                 yield manifest.remark(
                     field,
                     f'"{found[0]}" does not exist: serviceName of {owner} is {own}, so the names of its pods '
                     f'are below {own}; write "{found[1]}.{own}", or serviceName: {found[2]}',
-                )
+                )._replace(position=place)
 
 
 @check("HS105", needs="pods", each="templates")
@@ -108,9 +109,12 @@ def without_hostname(objects: Objects, pods: PodSet) -> Iterator[Remark]:
         return
     if manifest.object is None:
         return  # a kind whose controller may set it
+    is_pod = manifest.kind == "Pod"
+    whose = f"{manifest} has" if is_pod else f"the pods of {manifest} have"
+    own = "it has no name of its own" if is_pod else "they have no names of their own"
     yield manifest.remark(
         f"{pods.field}.subdomain",
-        "without a hostname the subdomain has no effect, and the pods have no names of their own; "
+        f"{whose} subdomain {spec.subdomain} but no hostname, so {own}; "
         "add hostname for one pod, or use a StatefulSet for several",
     )
 
@@ -247,8 +251,8 @@ def long_search(objects: Objects, pods: PodSet, found: list[str]) -> Iterator[Re
     if length > LINE_LEN:
         yield pods.manifest.remark(
             f"{pods.field}.dnsConfig.searches",
-            f"the search line of resolv.conf has {length} octets, and musl, the libc of Alpine images, ignores a "
-            f"line with more than {LINE_LEN}: it would try no search domain; list fewer or shorter ones",
+            f"musl, the libc of Alpine images, ignores the line search: it has {length} octets, more than "
+            f"{LINE_LEN}, so it tries no search domain; list fewer or shorter ones",
         )
 
 

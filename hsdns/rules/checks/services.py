@@ -8,6 +8,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Final
 
 from hsdns.causes.alias import cause_of_alias
@@ -21,6 +22,7 @@ from hsdns.causes.labels import (
     mismatch,
     nearest,
     other_key,
+    telling_label,
     unlike,
 )
 from hsdns.causes.ports import ports_of
@@ -167,29 +169,28 @@ def _domain(key: str) -> str:
 
 # HS110: a selector that also matches the pods of another workload.
 #
-# Rule: a Service of the name of one of several workloads means that one.  The others are meant too if they have no
-#       other Service, or if their names begin with its name, as those of a canary do; but not if they lack the port.
+# Rule 1: a Service of the name of one of several workloads means that one.  The others are meant too if each Service of
+#         theirs selects that one, or if their names begin with its name, as those of a canary do; but not if they lack
+#         the port.
+# Rule 2: a label of the Service itself that tells its workload, such as the component, says what it means.
 
 
 @check("HS110", needs="files", each="services")
 def too_wide(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
-    """Services that lead to the pods of several workloads, and have the name of one."""
+    """Services that lead to the pods of several workloads, and mean one of them."""
     wanted = service.spec.selector
     pods = objects.selected(manifest, wanted) if wanted else []
     pods = [each for each in _beside(pods, manifest) if isinstance(each.manifest.object, Workload)]
-    own = next((each for each in pods if kinship(manifest.name, each.name)), None)
-    if own is None or objects.is_patched(manifest, *(each.manifest for each in pods)):
+    if len(pods) < 2 or objects.is_patched(manifest, *(each.manifest for each in pods)):
         return
-    for other in pods:
-        if other is own or own.labels == other.labels or kinship(manifest.name, other.name):
-            continue
+    for own, other in permutations(pods, 2):
+        key = telling_label(service.metadata.labels or {}, own.labels, other.labels)
         lacks = lacking_port(service, own, other)
-        services = [
-            each for each, _ in objects.services_of(other) if kinship(each.name, other.name)
-        ]
-        if not lacks and (not services or other.name.startswith(f"{own.name}-")):
+        if not key and not _is_of_name(objects, manifest, own, other, lacks):
             continue
-        key = next((key for key, value in own.labels.items() if other.labels.get(key) != value), "")
+        key = key or next(
+            (key for key, value in own.labels.items() if other.labels.get(key) != value), ""
+        )
         why = f", which do not listen on port {lacks}" if lacks else ""
         what = f"{key}={own.labels[key]}" if key else "a label that only those have"
         yield manifest.remark(
@@ -198,6 +199,19 @@ def too_wide(objects: Objects, manifest: Manifest, service: Service) -> Iterator
             f"add {what}",
         )
         break
+
+
+def _is_of_name(
+    objects: Objects, manifest: Manifest, own: PodSet, other: PodSet, lacks: str
+) -> bool:
+    """Whether a Service has the name of one of two workloads, and does not mean the other one too."""
+    if not kinship(manifest.name, own.name) or kinship(manifest.name, other.name):
+        return False
+    apart = [
+        each for _, each in objects.services_of(other) if not own.matches(each.spec.selector or {})
+    ]
+    is_apart = bool(apart) and not other.name.startswith(f"{own.name}-")
+    return own.labels != other.labels and (bool(lacks) or is_apart)
 
 
 def lacking_port(service: Service, own: PodSet, other: PodSet) -> str:

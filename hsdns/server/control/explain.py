@@ -82,14 +82,13 @@ async def _explanation(door: Door, given: Mapping[str, str], pause: Pause) -> Ex
     )
 
     instance, is_lookup = door.serving(), not ASKER.isdisjoint(given)
-    configuration = instance.configuration
     word = read_word(given["name"], given.get("namespace", ""))
-    name = await name_of(configuration, instance, word, as_typed=is_lookup)
+    name = await name_of(instance, word, as_typed=is_lookup)
     if is_lookup:
         asking = from_parameters({**given, "name": name})
-        return await explain_lookup(configuration, instance, asking, pause=pause)
+        return await explain_lookup(instance, asking, pause=pause)
     qname, qtype = read_question(name, given.get("type", ""))
-    explainer = make_explainer(configuration, instance, asks=True, pause=pause)
+    explainer = make_explainer(instance, asks=True, pause=pause)
     found = await explainer.explain(qname, qtype, door.clock())
     beside = [] if door.faults is None else door.faults.beside_the_chain()
     found.plugins[:0] = [PluginStep("fault", words) for words in beside]
@@ -115,10 +114,17 @@ Question = tuple[bytes, str, str]
 _log = logging.getLogger("hsdns.server")
 
 
-class _Known(NamedTuple):
-    """A sentence, the state that it describes, and when it was computed (monotonic seconds)."""
+class Why(NamedTuple):
+    """Why a name fails, and what to do about it, "" if that is not known."""
 
-    sentence: str
+    cause: str
+    todo: str = ""
+
+
+class _Known(NamedTuple):
+    """A cause, the state that it describes, and when it was computed (monotonic seconds)."""
+
+    why: Why
     state: tuple[int, ...]
     at: float
 
@@ -130,7 +136,7 @@ class Causes:
         self._door = door
         self._known: dict[Question, _Known] = {}
 
-    async def of(self, names: Sequence[FailingName]) -> list[str]:
+    async def of(self, names: Sequence[FailingName]) -> list[Why]:
         """Why each of some names fails."""
         instance, now = self._door.serving(), self._door.clock()
         state = id(instance), *(each.store.changes for each in kubernetes_blocks(instance))
@@ -141,27 +147,27 @@ class Causes:
             self._known = {
                 key: self._known[key] for key in map(key_of, names) if key in self._known
             }
-        for each, sentence in zip(new, found, strict=True):
-            self._known[key_of(each)] = _Known(sentence, state, now)
-        return [self._known[key_of(each)].sentence for each in names]
+        for each, why in zip(new, found, strict=True):
+            self._known[key_of(each)] = _Known(why, state, now)
+        return [self._known[key_of(each)].why for each in names]
 
     def _is_due(self, key: Question, state: tuple[int, ...], now: float) -> bool:
         known = self._known.get(key)
         return known is None or (known.state != state and now - known.at >= REFRESH)
 
-    async def _find(self, instance: Instance, failing: FailingName) -> str:
+    async def _find(self, instance: Instance, failing: FailingName) -> Why:
         await import_explaining()
         from hsdns.server.explaining import make_explainer  # noqa: PLC0415 - for those who look
 
         forwarded, pause = _forwarded(instance, failing), resting(self._door.clock)
-        explainer = make_explainer(instance.configuration, instance, asks=False, pause=pause)
+        explainer = make_explainer(instance, asks=False, pause=pause)
         qtype = type_from_text(failing.type)
         try:
             found = await explainer.explain(failing.name, qtype, self._door.clock())
         except Exception:  # clients choose the names, and one name must not end the stream
             _log.exception("%s %s could not be explained", failing.name.to_text(), failing.type)
-            return "this could not be explained; the server's log says why"
-        return _sentence(found, forwarded)
+            return Why("this could not be explained; the server's log says why")
+        return _why(found, forwarded)
 
 
 def key_of(failing: FailingName) -> Question:
@@ -169,16 +175,13 @@ def key_of(failing: FailingName) -> Question:
     return failing.name.lower, failing.type, failing.rcode
 
 
-def _sentence(found: Explanation, forwarded: str) -> str:
+def _why(found: Explanation, forwarded: str) -> Why:
     if found.outcome == "resolves":
-        return RESOLVES
-    if forwarded and any(each.plugin == "forward" for each in found.plugins):
-        return forwarded
-    cause = found.cause.removeprefix(f"{found.rcode}: ")
-    if found.nearest and found.nearest[0].why not in cause:
-        near = found.nearest[0]
-        cause += f"; {near.name} exists ({near.why})"
-    return cause
+        return Why(RESOLVES)
+    # Of a name that is meant to be one of the cluster, the cause is not what another server says.
+    if forwarded and not found.todo and any(each.plugin == "forward" for each in found.plugins):
+        return Why(forwarded)
+    return Why(found.cause.removeprefix(f"{found.rcode}: "), found.todo)
 
 
 def _forwarded(instance: Instance, failing: FailingName) -> str:

@@ -696,10 +696,11 @@ class _Painter:
                 "rcode": each.rcode,
                 "per_second": round(each.queries / span, 3),
                 "last": time_text(each.last),
-                "cause": cause,
+                "cause": why.cause,
+                "todo": why.todo,
             }
-            for each, cause in zip(names, await self._causes.of(names), strict=True)
-            if each.rcode != "NOERROR" or cause != RESOLVES
+            for each, why in zip(names, await self._causes.of(names), strict=True)
+            if each.rcode != "NOERROR" or why.cause != RESOLVES
         ]
 
 

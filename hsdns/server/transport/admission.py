@@ -16,6 +16,7 @@ from ipaddress import IPv6Address
 from socket import AF_INET, inet_pton
 from typing import Any, Final, NamedTuple, Protocol, Self
 
+from hsdns import eager
 from hsdns.chain import Endpoint
 from hsdns.fastpath.miss_queue import CAPACITY as QUEUE_CAPACITY
 from hsdns.metrics import Counter, Registry
@@ -412,8 +413,10 @@ class Turns:
 
 
 class Admission(NamedTuple):
-    """What the listeners of a process share; those with TLS have a `credit`."""
+    """What the listeners of a process share, and what admits their clients; those with TLS have a `credit`."""
 
+    spawn: eager.Spawn
+    clock: Callable[[], float]  # monotonic seconds
     places: Places
     turns: Turns
     rejected: Counter

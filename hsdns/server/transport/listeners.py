@@ -155,7 +155,6 @@ class Opener:
         self.faults = ListenerFaults()
         # The ports that the kernel chose before a restart, so that they stay the same.
         self.ports: Mapping[ListenAddress, int] = {}
-        self._spawn = spawn
         self._workers = workers
         rejected = metrics.counter("hsdns_tcp_rejected_total")
         self._doh_counters = (
@@ -163,11 +162,10 @@ class Opener:
             metrics.counter("hsdns_https_sent_away_total", ("server", "limit")),
         )
         # The loop runs when the first connection takes a step; all connections of the process share the turns.
-        self._turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
-        shared = Admission(places, self._turns, rejected)
+        turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
+        self.shared = shared = Admission(spawn, clock, places, turns, rejected)
         # What HTTPS costs is not charged to TLS.
-        over_tls = {scheme: shared._replace(credit=Credit()) for scheme in ("tls", "https")}
-        self._admission = {"dns": shared, **over_tls}
+        self._over_tls = {each: shared._replace(credit=Credit()) for each in ("tls", "https")}
 
     open_more_udp = staticmethod(open_more_udp)
 
@@ -199,16 +197,15 @@ class Opener:
         if IMPLEMENTATION == "rust":
             from hsdns.server.transport.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
-            return UdpWorkers(sockets, processor, self._spawn, self.clock)
-        return UdpServer(sockets[0], processor, self._spawn, self.clock, self._turns)
+            return UdpWorkers(sockets, processor, self.shared)
+        return UdpServer(sockets[0], processor, self.shared)
 
     def make_tcp(
         self, sock: socket.socket, processor: QueryProcessor, settings: Settings
     ) -> TcpListener:
         """Make the TCP server."""
         scheme = processor.server.partition("://")[0]
-        admission = self._admission.get(scheme, self._admission["dns"])
-        args = (sock, processor, self._spawn, self.clock, admission, settings)
+        args = (sock, processor, self._over_tls.get(scheme, self.shared), settings)
         if scheme == "https":
             from hsdns.server.http.doh import DohServer  # noqa: PLC0415 - Rule 1
 

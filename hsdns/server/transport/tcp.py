@@ -145,21 +145,14 @@ class TcpListener:
         self,
         sock: socket.socket,
         processor: QueryProcessor,
-        spawn: eager.Spawn,
-        clock: Callable[[], float],
-        admission: Admission,
+        shared: Admission,
         settings: Settings = DEFAULT_SETTINGS,
     ) -> None:
         self.processor = processor
         self.settings = settings
-        self.spawn = spawn
-        self.clock = clock
-        self.turns = admission.turns
+        self.spawn, self.clock, self.places, self.turns, self._rejected, self._credit = shared
         self.connections: set[DnsConnection] = set()
         self.sock = sock  # only this listener accepts from it
-        self._rejected = admission.rejected
-        self.places = admission.places
-        self._credit = admission.credit
         self._server: asyncio.Server | None = None
         self._sweeper: Timer | None = None
         self._is_closed = False

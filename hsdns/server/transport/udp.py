@@ -44,7 +44,7 @@ import functools
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from hsdns import eager
@@ -52,7 +52,7 @@ from hsdns.chain import Endpoint
 from hsdns.fastpath import Batch, MissQueue
 from hsdns.fastpath.miss_queue import client_of
 from hsdns.query import QueryProcessor
-from hsdns.server.transport.admission import NO_FAULTS, PendingQueries, QueueBound, Turns
+from hsdns.server.transport.admission import NO_FAULTS, Admission, PendingQueries, QueueBound
 from hsdns.server.transport.sockets import asked_endpoint, client_endpoint
 
 log = logging.getLogger("hsdns.server")
@@ -68,22 +68,18 @@ Miss = tuple[int, bytes, bytes, bytes]  # index of the sender, query, client's a
 class UdpListener:
     """Answers at one UDP address; `faults` has the effects of rules of faults on it.
 
-    `queues` has the queue for the names of Services, and the one for all other names: the MissQueue of a twin.
+    A subclass has the queue for the names of Services, and the one for all other names: the MissQueue of a twin.
     """
 
     faults = NO_FAULTS
+    _waiting: tuple[Any, Any]
 
     def __init__(
-        self,
-        sockets: Sequence[socket.socket],
-        processor: QueryProcessor,
-        spawn: eager.Spawn,
-        clock: Callable[[], float],
-        queues: tuple[Any, Any],
+        self, sockets: Sequence[socket.socket], processor: QueryProcessor, shared: Admission
     ) -> None:
+        spawn, clock = shared[:2]
         self.sockets = list(sockets)
         self.local = Endpoint(*self.sock.getsockname()[:2])
-        self._waiting = queues
         self._bounds = QueueBound(clock()), QueueBound(clock())
         self._pending = PendingQueries()
         self._refused = 0  # because too many were pending
@@ -297,18 +293,12 @@ AGAIN: Final = TURN / 4  # from one reading to the next one within an iteration
 class UdpServer(UdpListener):
     """Reads one bound UDP socket on the loop, and between the steps of `turns`."""
 
-    def __init__(
-        self,
-        sock: socket.socket,
-        processor: QueryProcessor,
-        spawn: eager.Spawn,
-        clock: Callable[[], float],
-        turns: Turns,
-    ) -> None:
-        super().__init__([sock], processor, spawn, clock, (MissQueue(), MissQueue()))
+    def __init__(self, sock: socket.socket, processor: QueryProcessor, shared: Admission) -> None:
+        super().__init__([sock], processor, shared)
+        self._waiting = MissQueue(), MissQueue()
         self._has_next_turn = False
         self._last_read = 0.0
-        self._between = turns.between
+        self._between = shared.turns.between
         self._batch = Batch(sock.fileno(), self.is_wildcard)
         self._senders = [self._batch]
 
@@ -375,17 +365,13 @@ class UdpWorkers(UdpListener):
     """The workers of one address; the first socket is the one that was bound first."""
 
     def __init__(
-        self,
-        sockets: Sequence[socket.socket],
-        processor: QueryProcessor,
-        spawn: eager.Spawn,
-        clock: Callable[[], float],
+        self, sockets: Sequence[socket.socket], processor: QueryProcessor, shared: Admission
     ) -> None:
         # Not in pure Python.
         from hsdns.fastpath._native import MissQueue, Worker  # noqa: PLC0415 - as said
 
-        first, others = MissQueue(), MissQueue()
-        super().__init__(sockets, processor, spawn, clock, (first, others))
+        super().__init__(sockets, processor, shared)
+        first, others = self._waiting = MissQueue(), MissQueue()
         self.successor: UdpWorkers | None = None
         self._workers = [
             Worker(sock.fileno(), self.is_wildcard, others, index, first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.cluster.objects import Endpoint, EndpointSlice, Event, ObjectMeta, Service, Upserted
+from hsdns.cluster.objects import Endpoint, EndpointSlice, Event, ObjectMeta
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes
 from hsdns.load.cluster.churn import Churn, OwnNamespace, Size, due_changes
@@ -83,24 +83,6 @@ def test_nothing_to_change() -> None:
     with pytest.raises(LoadError) as error:
         changes({"ready": 1}, endpoints=0)
     assert str(error.value) == "-churn: a cluster without endpoints has nothing to change"
-
-
-def test_the_truth_has_a_change_before_the_api() -> None:
-    delivered: list[tuple[int, Event]] = []
-
-    def deliver(events: Sequence[Event]) -> None:
-        delivered.extend((churn.history.version, each) for each in events)
-
-    churn = Churn(SHAPE, DEFAULT, 1, deliver, lambda: 0.0)
-    before = churn.history.version
-    versions = [churn.apply(churn.changes.next()), churn.apply(churn.changes.next())]
-    assert [version for version, _ in delivered] == [before, before + 1]
-    slices = [each.object for _, each in delivered if isinstance(each, Upserted)]
-    assert [each.metadata.resource_version for each in slices] == versions
-    lines = churn.history.since(EndpointSlice, before) or []
-    metadata = [json.loads(line)["object"]["metadata"] for line in lines]
-    assert [each["resourceVersion"] for each in metadata] == versions
-    assert churn.history.since(Service, before) == []
 
 
 def test_how_many_are_due(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,17 +217,6 @@ def test_a_lookup() -> None:
     assert kinds.index(QUESTION) < kinds.index(REPLY) < kinds.index(OUTCOMES)
 
 
-def test_a_slow_generator_is_late_and_says_so() -> None:
-    """Each look at the clock takes a millisecond: what was received and due is when it was, sent is later."""
-    world = World(answers, plan(count=1), slow=MS)
-    (found,) = world.lookups
-    assert (found.planned, found.began > BEGIN) == (BEGIN, True)
-    first, second = world.outcomes
-    assert (first.planned, second.planned) == (BEGIN, BEGIN)
-    assert BEGIN < first.sent < second.sent
-    assert found.ended == max(first.received, second.received)
-
-
 def truncated(name: str, rrtype: int, number: int) -> Reply | None:
     found = answers(name, rrtype, number)
     return found.replace(tc=True) if found is not None and rrtype == RRType.A else found

@@ -60,16 +60,6 @@ def test_the_question_whose_answer_changes_is_asked() -> None:
     assert Cluster([same, same]).changed(1, 5.0) == []
 
 
-def test_what_a_change_adds_and_removes() -> None:
-    states: Answers = [addresses(1), addresses(1, 2), addresses(2), addresses(3), Answer(3), addresses(1)]  # fmt: skip
-    cluster = Cluster(states)
-    for state in range(1, len(states)):
-        cluster.changed(state, float(state))
-    assert [(each.adds, each.removes) for each in cluster.follower.events] == [
-        (True, False), (False, True), (True, True), (False, True), (True, False),
-    ]  # fmt: skip
-
-
 MANY: Answers = [addresses(each) for each in range(200)]
 
 

@@ -138,17 +138,6 @@ def test_verdict(row: str) -> None:
     assert told == ([] if expected == "none" else [expected])
 
 
-def test_the_watch_that_sees_a_change_after_the_answer() -> None:
-    said = Said()
-    said.since = said.since[:2]
-    found = verifier(said)
-    found.remember(1, 0, reply(3))
-    assert found.judge(0, 0x8400, 1, 19.9, 19.9, 19.95) is None
-    said.since.append(20.0)
-    (judged,) = found.settled(21.0)
-    assert (judged.verdict.word, judged.verdict.reason) == (UNDECIDED, AHEAD)
-
-
 def test_numbers_that_are_used_again() -> None:
     found = verifier(Said())
     for number, at in ((1, 1.0), (2, 15.0)):

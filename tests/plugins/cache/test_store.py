@@ -27,19 +27,6 @@ def key(number: int) -> Key:
     return (b"\4%04d\0" % number, 1, 1, False, False)
 
 
-@pytest.mark.parametrize(
-    ("capacity", "room"),
-    [(0, 1024), (1000, 1024), (1024, 1024), (1279, 1024), (1280, 1280), (9984, 9984)],
-)
-def test_room(capacity: int, room: int) -> None:
-    store, entry = Store(capacity, Random(1)), Entry(None, 30, 0.0)
-    assert not any(store.store(key(number), entry) for number in range(room))
-    assert len(store) == room
-    assert store.store(key(room), entry)
-    assert len(store) == room
-    assert store.lookup(key(room), 0.0) is entry
-
-
 def test_eviction_draws_any_entry() -> None:
     store = Store(0, Random(5))
     for number in range(1024 + 512):
@@ -209,11 +196,6 @@ tasks: list[asyncio.Task[Any]] = []
 def spawn(coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
     tasks.append(asyncio.create_task(coro, name=name))
     return tasks[-1]
-
-
-async def found() -> str | None:
-    await asyncio.sleep(0)
-    return "found"
 
 
 async def test_what_is_cancelled_tells_nothing() -> None:

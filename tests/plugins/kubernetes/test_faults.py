@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -29,7 +28,7 @@ from tests.plugins.test_k8s_external import external
 from tests.sources.test_api_server import Connect
 from tests.support.apiserver.memory_api import MemoryApi
 from tests.support.cluster.kubernetes_plugin import Cluster
-from tests.support.cluster.objects import deletes, endpoint_slice, pod, service, upserts
+from tests.support.cluster.objects import deletes, pod, service, upserts
 from tests.support.coroutines.eager import finish
 from tests.support.effort import tries
 from tests.support.plugins.requests import make_request, section
@@ -206,43 +205,6 @@ def test_selectors_see_two_states_at_once() -> None:
     assert (lagging.hits, lagging.seen, frozen.hits, frozen.seen) == (3, 12, 6, 12)
 
 
-@pytest.mark.parametrize(
-    ("rule", "seconds", "expected"),
-    [
-        ("flap 1s", [0.0, 0.5, 0.5, 0.5, 0.5, 1.0], "112212"),
-        ("flap 1s after 2s", [0.0, 1.0, 1.0, 1.0, 1.0, 1.0], "221212"),
-        ("freeze before 2s", [0.0, 1.0, 1.0], "112"),
-        ("freeze times 2", [0.0, 0.0, 0.0], "112"),
-        ("freeze share 0.5 seed 1", [0.0] * 10, "1221112211"),
-        ("lag 2s for 1s", [0.0, 0.9, 0.1], "112"),
-    ],
-)
-def test_over_time(rule: str, seconds: Sequence[float], expected: str) -> None:
-    """A change comes right after the rule."""
-    faulty = Faulty(*at(1))
-    found = faulty.add(rule)
-    faulty.cluster.apply(*at(2))
-    seen = ""
-    for each in seconds:
-        faulty.wait(each)
-        seen += faulty.address()
-    assert seen == expected
-    assert found.hits == expected.count("1")
-
-
-def test_hits_are_logged_in_order() -> None:
-    logs = []
-    for _ in range(2):
-        faulty = Faulty(*at(1))
-        rule = faulty.add("freeze share 0.5 seed 1")
-        faulty.cluster.apply(*at(2))
-        for _ in range(10):
-            faulty.address()
-        logs.append((rule.digest, [line for _, line in faulty.rules.lines]))
-    assert logs[0] == logs[1]
-    assert [(line["hit"], line["query"]) for line in logs[0][1]] == [(1, 1), (2, 4), (3, 5), (4, 6), (5, 9), (6, 10)]  # fmt: skip
-
-
 def test_what_is_the_same_in_both_states_is_no_hit() -> None:
     faulty = Faulty(*at(1), *upserts(service("testns/db", "10.0.0.9")))
     rule = faulty.add("freeze")
@@ -261,20 +223,6 @@ def test_a_query_that_is_lost_is_no_hit_of_the_state() -> None:
     faulty.cluster.apply(*at(2))
     faulty.ask(f"{WEB} A")
     assert (frozen.hits, lost.hits) == (0, 1)
-
-
-def test_all_of_a_reply_is_of_one_state() -> None:
-    """Glue, reverse names and the serial as well."""
-    faulty = Faulty(
-        *upserts(service("testns/web", "None"), endpoint_slice("testns/web-1", "web", "10.0.0.1 host=a"))
-    )  # fmt: skip
-    before = [faulty.ask(each) for each in QUESTIONS]
-    faulty.add("freeze")
-    faulty.wait(5.0)
-    faulty.cluster.apply(
-        *upserts(endpoint_slice("testns/web-1", "web", "10.0.0.2 host=b", version="2"))
-    )
-    assert [faulty.ask(each) for each in QUESTIONS] == before
 
 
 def test_behind() -> None:

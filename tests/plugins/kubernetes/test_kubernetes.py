@@ -15,10 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsdns.chain import Earlier
 from hsdns.cluster import snapshot
 from hsdns.cluster.freshness import Dependencies, NoCounters
-from hsdns.cluster.history import Need
 from hsdns.cluster.objects import (
     Event,
     Namespace,
@@ -47,13 +45,13 @@ from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode, encode_query
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply, unwritten
-from hsdns.wire.name import ROOT, Name
+from hsdns.wire.name import Name
 from tests import strategies
 from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.cluster.objects import endpoint_slice, pod, service, upserts
 from tests.support.coroutines.eager import finish
 from tests.support.effort import tries
-from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.plugins.requests import make_request, next_with, section
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import directives, make_block, set_up
 from tests.support.servers.memory_server import MemoryServer
@@ -65,19 +63,6 @@ SHARED = (Name.from_text("clusterset.local"),)
 
 
 # --- names that pass on, earlier states, the answer table ---
-
-
-def test_a_reply_from_below_holds_until_the_cluster_has_the_name() -> None:
-    cluster, question = Cluster(fallthrough=(ROOT,)), "1.0.0.172.in-addr.arpa. PTR"
-    found = cluster.ask(question, reply(rcode=Rcode.NXDOMAIN))
-    assert found.still_holds is not None
-    cluster.apply(*upserts(WEB))
-    assert found.still_holds()
-    cluster.apply(*upserts(endpoint_slice("testns/db-1", "db", "172.0.0.1 host=db-0")))
-    assert not found.still_holds()
-    assert section(cluster.ask(question).answer) == [
-        f"1.0.0.172.in-addr.arpa. 5 IN PTR db-0.db.{ZONE}"
-    ]
 
 
 def test_addresses_lead_to_names_in_the_first_forward_zone() -> None:
@@ -95,56 +80,6 @@ def test_a_lookup_of_an_external_name_that_is_dropped_leaves_no_cname() -> None:
 
 
 FIRST, SECOND = f"web.{ZONE} 5 IN A 10.0.0.1", f"web.{ZONE} 5 IN A 10.0.0.2"
-
-
-@pytest.mark.parametrize(
-    ("found", "differs"),
-    [
-        (reply([FIRST]), False),
-        (reply([SECOND]), True),
-        (reply([FIRST, SECOND]), True),
-        (reply([FIRST], additional=[SECOND]), True),
-        (reply([FIRST]).replace(tc=True), True),
-        (reply([FIRST], authority=["cluster.local. 5 IN NS ns.dns.cluster.local."]), False),
-        (reply([FIRST]).replace(rcode=3), True),
-        (None, True),
-    ],
-)
-def test_what_is_another_answer_than_that_of_an_earlier_state(
-    found: Reply | None, differs: bool
-) -> None:
-    earlier = Earlier(0.0)
-    earlier.compare(found, reply([FIRST]))
-    assert earlier.differs == differs
-
-
-def test_an_earlier_state_without_the_name_falls_through_and_differs() -> None:
-    cluster = Cluster(fallthrough=(ROOT,))
-    plugin, earlier = cluster.plugin, Earlier(1.0)
-    plugin.store.replaced.keep(cluster, [Need(1.0)])
-    assert not plugin.has_changed_since(None)
-    assert not plugin.has_changed_since(earlier)
-    cluster.runtime.time = 2.0
-    cluster.apply(*upserts(WEB))
-    assert plugin.has_changed_since(earlier)
-    assert not plugin.has_changed_since(Earlier(2.0))
-    request = make_request(f"web.{ZONE}").replace(earlier=earlier)
-    found = finish(plugin.handle(request, next_with(reply([SECOND]))))
-    assert (section(found.answer), earlier.differs) == ([SECOND], True)
-    assert found.still_holds is not None
-    assert not found.still_holds()
-
-
-def test_what_zones_tell_of_absent_names() -> None:
-    """Only where they do may the answer table deny a name without asking."""
-    zones = "cluster.local clusterset.local in-addr.arpa"
-    plugin = Cluster(zones=zones, multicluster=SHARED, fallthrough=(Name.from_text("arpa"),)).plugin
-    assert [plugin.tells_absence(zone) for zone in plugin.zones] == [True, False, False]
-    below = Name.from_text("a.clusterset.local")
-    assert plugin.answers.lookup.is_multicluster(below)
-    assert not plugin.tells_absence(below)
-    passing = Cluster(fallthrough=(Name.from_text("svc.cluster.local"),)).plugin
-    assert not passing.tells_absence(passing.zones[0])
 
 
 @pytest.mark.parametrize(
@@ -282,14 +217,14 @@ def test_before_the_cluster_has_been_read() -> None:
 def test_a_state_that_may_be_old_is_told_after_the_reason() -> None:
     cluster = Cluster(*OBJECTS, explain=True)
     assert errors(cluster, "db") == ["EDE 0: 0 of 2 endpoints ready"]
-    assert errors(cluster, "web") == []
+    assert errors(cluster, "web") == ["EDE 0: no endpoints"]
     cluster.plugin.store.lose(LOST)
     old = f"as of {LOST}, since when the API server cannot be watched"
     assert errors(cluster, "db") == ["EDE 0: 0 of 2 endpoints ready", f"EDE 19: {old}"]
-    assert errors(cluster, "web") == [f"EDE 3: {old}"]
+    assert errors(cluster, "web") == ["EDE 0: no endpoints", f"EDE 3: {old}"]
     assert errors(cluster, "web AAAA") == ["EDE 0: no IPv6 address", f"EDE 3: {old}"]
     cluster.plugin.store.lose("")
-    assert errors(cluster, "web") == []
+    assert errors(cluster, "web") == ["EDE 0: no endpoints"]
 
 
 def test_a_snapshot_does_not_know_the_number_of_endpoints() -> None:
@@ -297,7 +232,7 @@ def test_a_snapshot_does_not_know_the_number_of_endpoints() -> None:
     cluster.plugin.store.restore(OBJECTS, 0.0)
     old = "as of 1970-01-01T00:00:00Z, from a snapshot: the cluster has not been read yet"
     assert errors(cluster, "db") == ["EDE 0: no ready endpoints", f"EDE 19: {old}"]
-    assert errors(cluster, "web") == [f"EDE 3: {old}"]
+    assert errors(cluster, "web") == ["EDE 0: no ready endpoints", f"EDE 3: {old}"]
     cluster.apply(Synced())
     assert errors(cluster, "web") == ["EDE 0: no such Service in the namespace"]
 

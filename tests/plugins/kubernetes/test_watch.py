@@ -25,12 +25,12 @@ from hsdns.cluster.objects import (
     Upserted,
 )
 from hsdns.cluster.source import Deliver, Report, Surroundings
-from hsdns.cluster.store import Store, StoreSettings
+from hsdns.cluster.store import Store
 from hsdns.cluster.value import Key
 from hsdns.corefile.parser import parse
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.plugins.kubernetes.watch import ClusterState, ClusterWatch
+from hsdns.plugins.kubernetes.watch import ClusterWatch
 from hsdns.plugins.whoami import Whoami
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.synthetic import Shape, Synthetic
@@ -92,21 +92,6 @@ def calls(of: Kubernetes | ClusterWatch) -> list[str]:
     return of.source.calls
 
 
-async def test_the_first_user_starts_it_and_the_last_one_ends_it() -> None:
-    runtime = FakeRuntime()
-    watch = ClusterWatch(Watched(), ClusterState(StoreSettings()))
-    await watch.start(runtime)
-    await watch.start(runtime)
-    await asyncio.sleep(0)
-    assert (calls(watch), watch.is_running) == (["load", "watch"], True)
-    watch.stop()
-    await asyncio.sleep(0)
-    assert (calls(watch), watch.is_running) == (["load", "watch"], True)
-    watch.stop()
-    await runtime.stop_tasks()
-    assert (calls(watch), watch.is_running) == (["load", "watch", "end"], False)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "inherits"),
     [
@@ -145,20 +130,6 @@ async def test_nothing_is_inherited_from_another_plugin_or_one_that_does_not_run
     await runtime.stop_tasks()
 
 
-async def test_the_old_one_goes_on_where_the_new_configuration_does_not() -> None:
-    runtime = FakeRuntime()
-    before, after = plugin(), plugin()
-    await before.start(runtime)
-    assert after.inherit(before)
-    await after.start(runtime)
-    await after.stop()
-    await asyncio.sleep(0)
-    assert calls(before) == ["load", "watch"]
-    await before.stop()
-    await runtime.stop_tasks()
-    assert calls(before) == ["load", "watch", "end"]
-
-
 def test_what_a_batch_changes_is_shown() -> None:
     """From the state at the start on; batches without a change in DNS show nothing."""
     made, runtime = plugin(), FakeRuntime()
@@ -175,30 +146,6 @@ def test_what_a_batch_changes_is_shown() -> None:
         ["+ 10.0.0.1 web.shop.svc.cluster.local"],
         ["+ 10.0.0.1 api.shop.svc.cluster.local"],
     ]
-
-
-@pytest.mark.parametrize("is_reload", [False, True])
-async def test_a_reload_loads_in_a_thread(is_reload: bool) -> None:
-    """The instance before it still answers on the main loop."""
-    made, runtime = plugin(), FakeRuntime()
-    runtime.is_reload = is_reload
-    await made.start(runtime)
-    assert isinstance(made.source, Watched)
-    assert (made.source.loaded_in != threading.get_ident()) is is_reload
-    await asyncio.sleep(0)
-    assert (made.ready(), calls(made)) == (True, ["load", "watch"])
-    await made.stop()
-    await runtime.stop_tasks()
-
-
-@pytest.mark.parametrize("reads_only", [True, False])
-def test_a_reader_saves_no_snapshot(reads_only: bool, tmp_path: Path) -> None:
-    made, runtime = plugin(f"snapshot {tmp_path}/state"), FakeRuntime()
-    made.watch.reads_only = reads_only
-    finish(made.start(runtime))
-    assert ("kubernetes snapshot" not in runtime.spawned) is reads_only
-    for coro in runtime.spawned.values():
-        coro.close()
 
 
 @pytest.mark.parametrize(
@@ -233,17 +180,6 @@ async def test_a_snapshot_is_not_restored_in_place_of_a_live_state(
     after.watch.deliver(WHOLE)
     assert (after.ready(), after.remark()) == (True, "")
     await after.stop()
-    await before.stop()
-    await runtime.stop_tasks()
-
-
-async def test_an_instance_that_has_not_been_started_ends_no_watch() -> None:
-    runtime = FakeRuntime()
-    before, after = plugin(), plugin()
-    await before.start(runtime)
-    assert after.inherit(before)
-    await after.stop()
-    assert before.watch.is_running
     await before.stop()
     await runtime.stop_tasks()
 
@@ -435,18 +371,6 @@ def test_a_late_watch_is_waited_for_before_the_store_is_read(question: str) -> N
         coro.close()
 
 
-def test_events_reach_the_store() -> None:
-    runtime = FakeRuntime()
-    watch = ClusterWatch(Watched(), ClusterState(StoreSettings()))
-    finish(watch.start(runtime))
-    events: list[Event] = [Upserted(Namespace(ObjectMeta(name="shop"))), Synced()]
-    watch.deliver(events)
-    assert watch.states[0].store.synced
-    assert b"shop" in watch.states[0].store.namespaces
-    for coro in runtime.spawned.values():
-        coro.close()
-
-
 # --- blocks over the same API server ---
 
 TLS = "tls cert key ca"
@@ -495,25 +419,6 @@ def test_blocks_over_other_api_servers_share_nothing() -> None:
     assert first.watch is not second.watch
 
 
-def test_each_event_reaches_all_states_in_one_call() -> None:
-    runtime = FakeRuntime()
-    first, second, third = blocks("labels app=a", "labels app=b", "labels app=a\nttl 30")
-    for each in (first, second, third):
-        each._startup_timeout = 0.0
-        finish(each.start(runtime))
-    assert list(runtime.spawned) == ["kubernetes source"]
-    objects = [
-        Service(ObjectMeta(name=name, namespace="shop", labels={"app": name}))
-        for name in ("a", "b", "c")
-    ]
-    first.watch.deliver([*map(Upserted, objects), Synced()])
-    known = [[name for _, name in each.store.services.values] for each in (first, second, third)]
-    assert known == [[b"a"], [b"b"], [b"a"]]
-    assert all(each.ready() for each in (first, second, third))
-    for coro in runtime.spawned.values():
-        coro.close()
-
-
 def test_all_states_are_told_since_when_the_server_cannot_be_watched() -> None:
     runtime = FakeRuntime()
     both = blocks("labels app=a", "labels app=b")
@@ -527,58 +432,6 @@ def test_all_states_are_told_since_when_the_server_cannot_be_watched() -> None:
         assert [each.store.lost for each in both] == [since, since]
     for coro in runtime.spawned.values():
         coro.close()
-
-
-@pytest.mark.parametrize(
-    ("new", "inherited"),
-    [
-        pytest.param(("labels a=b", "ttl 30"), True, id="same"),
-        pytest.param(("labels a=b", "ttl 31"), False, id="another block is new"),
-        pytest.param(("labels a=b",), False, id="one block less"),
-    ],
-)
-def test_a_shared_watch_is_taken_over_by_all_blocks_or_none(
-    new: tuple[str, ...], inherited: bool
-) -> None:
-    runtime = FakeRuntime()
-    old, following = blocks("labels a=b", "ttl 30"), blocks(*new)
-    for each in old:
-        each._startup_timeout = 0.0
-        finish(each.start(runtime))
-    for each in following:
-        assert any(each.inherit(known) for known in old) is inherited
-    if inherited:
-        assert [each.state for each in following] == [each.state for each in old]
-    for coro in runtime.spawned.values():
-        coro.close()
-
-
-@pytest.mark.sockets
-async def test_two_blocks_list_once_and_show_the_same(tmp_path: Path) -> None:
-    async with FakeApi() as api:
-        api.apply({"kind": "Namespace", "metadata": {"name": "shop"}})
-        api.apply(service("web", "10.0.0.1"))
-        reloadable = ReloadableServer(tmp_path, api)
-        endpoint = f"endpoint {api.url}"
-        reloadable.path.write_text(
-            f"one.local {{\n{ROUNDS}kubernetes {{\n{endpoint}\n}}\n}}\n"
-            f"two.local {{\n{ROUNDS}kubernetes {{\n{endpoint}\nendpoint_pod_names\n}}\n}}\n"
-        )
-        await reloadable.server.start()
-        try:
-            assert len(api.requests) == 3, "Services, slices and namespaces"
-            for zone in ("one", "two"):
-                assert "10.0.0.1" in await reloadable.ask(f"web.shop.svc.{zone}.local.")
-            api.apply(service("web", "10.0.0.2"))
-            stores = [
-                each.store
-                for each in reloadable.server.configuration.plugins
-                if isinstance(each, Kubernetes)
-            ]
-            await until(lambda: "10.0.0.2" in addresses(stores[0]), "the change")
-            assert "10.0.0.2" in addresses(stores[1]), "in the same step"
-        finally:
-            await reloadable.server.close()
 
 
 def addresses(store: Store) -> list[str]:

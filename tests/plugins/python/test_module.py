@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
 import os
-import pickle
 import sys
 import sysconfig
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from itertools import count
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +14,7 @@ import pytest
 
 import hsdns
 from hsdns.plugins.python import module
-from hsdns.plugins.python.module import OwnCode, Turns, load, place_of, source_file
+from hsdns.plugins.python.module import OwnCode, Turns, load, source_file
 from tests.support.coroutines.event_loops import run
 from tests.support.tables import columns
 
@@ -72,17 +67,6 @@ def test_a_failed_load_leaves_the_previous_module_or_none(tmp_path: Path, is_loa
     write(tmp_path, "preview_b.py", "raise ValueError('no')\n")
     load_error("preview_b", tmp_path)
     assert sys.modules.get("preview_b") is first
-
-
-def test_dataclasses_and_pickle_find_the_module(tmp_path: Path) -> None:
-    text = (
-        "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom typing import ClassVar\n"
-        "@dataclass\nclass Thing:\n    KIND: ClassVar[int] = 1\n    size: int\n"
-    )
-    write(tmp_path, "preview_c.py", text)
-    thing = load("preview_c", tmp_path).Thing(3)
-    assert dataclasses.asdict(thing) == {"size": 3}
-    assert pickle.loads(pickle.dumps(thing)) == thing
 
 
 def test_a_module_imports_others_from_its_directory(tmp_path: Path) -> None:
@@ -265,42 +249,6 @@ def test_exceptions_pass() -> None:
         turns_of(raises)
 
 
-def test_closing_closes_the_call() -> None:
-    ended = []
-
-    async def hangs() -> None:
-        try:
-            await asyncio.sleep(0)
-        finally:
-            ended.append(True)
-
-    async def outer(call: Awaitable[Any]) -> None:
-        await call
-
-    driven = outer(Turns(Clock()).own(hangs()))
-    driven.send(None)
-    driven.close()
-    assert ended == [True]
-
-
-def test_the_line_of_a_call_that_is_over() -> None:
-    async def body() -> int:
-        await asyncio.sleep(0)
-        return 1  # here
-
-    async def test() -> tuple[str, str]:
-        call = body()
-        assert isinstance(call, types.CoroutineType)
-        frame = call.cr_frame
-        assert frame is not None
-        turns = Turns(map(float, count()).__next__, frame)
-        await turns.own(call)
-        return turns.place, place_of(frame)
-
-    first = body.__code__.co_firstlineno
-    assert run(test()) == (f"{__file__}:{first + 1}", f"{__file__}:{first + 2}")
-
-
 # --- whose code ---
 
 LIBRARY = sysconfig.get_path("stdlib")
@@ -322,16 +270,6 @@ LIBRARY = sysconfig.get_path("stdlib")
 )
 def test_which_files_are_own(module: str, file: str, expected: bool) -> None:
     assert OwnCode(module).contains(file) is expected
-
-
-def test_the_innermost_own_line() -> None:
-    own = OwnCode("tests")
-    with pytest.raises(ValueError, match="Expecting") as caught:
-        json.loads("{")
-    place = f"{__file__}:{caught.traceback[0].lineno + 1}"
-    text = "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
-    assert own.describe(caught.value, "elsewhere:1") == f"{text} ({place})"
-    assert own.place(caught.tb) == place
 
 
 @pytest.mark.parametrize(

@@ -124,22 +124,6 @@ def test_examples(title: str, line: str, question: str, expected: Reply) -> None
     assert ask(plugin, request=make_request(*question.split())) == expected
 
 
-def test_flaky_drops_some_questions_for_one_name() -> None:
-    write(fence("flaky.py"), "mine_flaky.py")
-    plugin = set_up(Python, "python mine_flaky:Flaky EXAMPLE.org. 3")
-    assert [ask(plugin).dropped for _ in range(7)] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-        True,
-        False,
-    ]
-    assert ask(plugin, request=make_request("www.example.com.")) == BELOW
-    assert [ask(plugin).dropped, ask(plugin).dropped] == [False, True]
-
-
 def test_an_example_that_rejects_its_options(folder: Path) -> None:
     write(fence("names.py"), "mine_names.py")
     assert setup_error(Python, "python mine_names:Names {\n shop\n}") == (
@@ -193,22 +177,6 @@ def test_examples_pass_mypy(tmp_path: Path) -> None:
 # --- the directive ---
 
 
-def test_options() -> None:
-    plugin = handler(
-        "async def handle(self, request, next):\n"
-        "    texts = [repr(self.options.args), repr(self.options.lines), self.options.zones[0].to_text()]\n"
-        "    word = self.options.directive.lines[1].args[0]\n"
-        "    return Reply(answer=tuple(record(request, 1, 'TXT', '\"' + t + '\"') for t in (*texts, str(word.position))))",
-        'python mine:Mine one "two words" {\n a "b c"\n alone d # e\n}',
-    )
-    assert [text.partition(" TXT ")[2] for text in section(ask(plugin).answer)] == [
-        "\"('one', 'two words')\"",
-        "\"(('a', 'b c'), ('alone', 'd'))\"",
-        '"example.org."',
-        '"Corefile:4:8"',
-    ]
-
-
 words = st.text("abc{}\\.:[]()1é", min_size=1, max_size=6).filter(
     lambda word: word not in "{}" and word[-1] != "\\"
 )
@@ -233,40 +201,7 @@ def test_setup_errors(folder: Path, line: str, sentence: str) -> None:
     assert setup_error(Python, line) == f"Corefile:{sentence}".replace("FOLDER", str(folder))
 
 
-def test_a_module_in_the_directory_of_an_imported_file(folder: Path) -> None:
-    """The module is loaded from the directory of the file that contains the directive."""
-    Path("custom").mkdir()
-    body = "    async def handle(self, request, next):\n        return Reply(aa=True)\n"
-    write(HEAD + body, "custom/mine_custom.py")
-    write("python mine_custom:Mine\n", "custom/one.override")
-    write("example.org {\n import custom/*.override\n}\n", "Corefile")
-    corefile = parse(str(folder / "Corefile"), environ={}, known_directives=ORDER)
-    configuration = assemble(corefile, warn=lambda sentence: None)
-    assert [plugin.name for plugin in configuration.plugins] == ["python"]
-
-
 # --- several handlers ---
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        (
-            "return (await next(request)).replace(rcode=int(self.options.args[0]) + (await next(request)).rcode)",
-            3,
-        ),
-        # The first may answer without the others.
-        ("return Reply(rcode=9) if self.options.args[0] == '1' else None", 9),
-        # An error of the second is SERVFAIL for the first.
-        (
-            "1 / (self.options.args[0] == '1'); return Reply(rcode=7 + (await next(request)).rcode)",
-            9,
-        ),
-    ],
-)
-def test_several_handlers(body: str, expected: int) -> None:
-    body = f"async def handle(self, request, next): {body}"
-    assert ask(handler(body, "python mine:Mine 1\npython mine:Mine 2")).rcode == expected
 
 
 def test_they_are_called_in_the_order_of_the_file() -> None:
@@ -301,21 +236,6 @@ def test_errors_are_answered_with_servfail_and_logged(
     wanted = f"plugin/python: mine:Mine {sentence}".replace("FOLDER", str(folder))
     assert (line.levelname, line.getMessage()) == ("ERROR", f"{wanted}, query: www.example.org. A")
     assert runtime.metrics.counter("hsdns_python_errors_total").values == {("mine:Mine",): 1}
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "Reply()",
-        "Reply(dropped=True)",
-        "Reply(rcode=3, answer=[record(request, 2**32 - 1, 'A', '192.0.2.1')])",
-        "Reply(additional=(RR(request.query.qname, RRType.TXT, 0, b'x'),))",
-    ],
-)
-def test_replies_that_can_be_sent(reply: str) -> None:
-    found = ask(handler(f"async def handle(self, request, next): return {reply}"))
-    assert found.written
-    assert found.rcode in (0, 3)
 
 
 def test_a_handler_that_blocks_is_named_once_a_minute(
@@ -558,25 +478,6 @@ def test_a_failed_start_is_a_corefile_error(folder: Path) -> None:
         serving(folder, BLOCK, lambda server, client: None)
     assert not isinstance(caught.value, StartError), "it has a place in the Corefile"
     assert set(threading.enumerate()) <= before  # other tests leave some that end meanwhile
-
-
-def test_a_handler_may_wait_and_resolve_through_the_server() -> None:
-    plugin, runtime = (
-        handler(
-            "async def start(self, runtime): self.runtime = runtime\n"
-            "async def handle(self, request, next):\n"
-            "    await asyncio.sleep(0)\n"
-            "    found = await self.runtime.resolve(request.replace(depth=request.depth + 1))\n"
-            "    return found.replace(rcode=Rcode.NXDOMAIN)\n"
-        ),
-        FakeRuntime(),
-    )
-    runtime.resolver = lambda request: reply(
-        ["www.example.org. 7 IN A 192.0.2.7"], ra=request.depth == 1
-    )
-    assert ask(plugin, runtime=runtime) == reply(
-        ["www.example.org. 7 IN A 192.0.2.7"], rcode=3, ra=True
-    )
 
 
 CLUSTER = """\

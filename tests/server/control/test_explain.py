@@ -137,7 +137,7 @@ def explained(text: str) -> Explanation:
         runtime = make_runtime(text)
         assert runtime.configuration is not None
         pause = Turn(runtime.clock).end_if_long
-        explainer = make_explainer(runtime.configuration, runtime, asks=True, pause=pause)
+        explainer = make_explainer(runtime, asks=True, pause=pause)
         return await explainer.explain(*read_question("a.test"), 0.0)
 
     return run(case())

@@ -127,7 +127,14 @@ class TestBrowser:
                 for name in ("failing", "changes", "slowest", "search_waste", "upstreams")
             }
             assert rows == {
-                "failing": [DB, "A", "NXDOMAIN", "14", "21:00:01", CAUSE],
+                "failing": [
+                    DB,
+                    "A",
+                    "NXDOMAIN",
+                    "14",
+                    "21:00:01",
+                    f"{CAUSE}kubectl -n shop describe pod db-0",
+                ],
                 "changes": [DB, "added", "10.244.0.7", "21:00:09", "8.4 ms"],
                 "slowest": [DB, "AAAA", "182 ms", "dns://:53"],
                 "search_waste": ["10.244.0.9", "410", "328", DB],

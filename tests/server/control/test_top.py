@@ -20,7 +20,7 @@ from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control import explain
 from hsdns.server.control import queries as module
-from hsdns.server.control.explain import Causes, FailingName
+from hsdns.server.control.explain import RESOLVES, Causes, FailingName, Why
 from hsdns.server.control.queries import (
     DURATIONS,
     MOST_CHANGES,
@@ -246,7 +246,7 @@ def causes(server: Served) -> Causes:
 @pytest.mark.usefixtures("_more")
 async def test_causes(corefile: str, asked: FailingName, sentence: str) -> None:
     async with served(corefile) as server:
-        assert await causes(server).of([asked]) == [sentence]
+        assert [each.cause for each in await causes(server).of([asked])] == [sentence]
 
 
 @pytest.mark.usefixtures("_more")
@@ -261,7 +261,7 @@ async def test_a_cause_is_found_again_when_the_cluster_changes(
         server.apply(*upserts(service("shop/gone", "10.96.0.9")))
         assert await found.of([gone]) == before
         monkeypatch.setattr(explain, "REFRESH", 0.0)
-        assert await found.of([gone]) == ["asked from the server's own host, it has an answer now"]  # fmt: skip
+        assert await found.of([gone]) == [Why(RESOLVES)]
 
 
 @pytest.mark.usefixtures("_more")
@@ -280,9 +280,8 @@ async def test_an_explanation_that_fails_costs_its_own_name(
 
     with caplog.at_level(logging.ERROR):
         async with served(CAUSES) as server:
-            assert (
-                await causes(server).of([a_failing(f"bad.{SHOP}"), a_failing(f"gone.{SHOP}")])
-            ) == [
+            found = await causes(server).of([a_failing(f"bad.{SHOP}"), a_failing(f"gone.{SHOP}")])
+            assert [each.cause for each in found] == [
                 "this could not be explained; the server's log says why",
                 "there is no Service shop/gone",
             ]

@@ -41,10 +41,10 @@ class ScriptedRuntime(ServerRuntime):
 
     def make_processors(self) -> None:
         """Make the processors, as the server does once the plugins have started."""
-        twin, configuration = self._twin, self.configuration
+        twin = self._twin
         tables = patch.object(writer, "AnswerTable", twin.AnswerTable) if twin else nullcontext()
         with tables:
-            made = make_processors(configuration, self, self._versions, self.counts)
+            made = make_processors(self, self._versions, self.counts)
         if twin is None:
             for processor in made.values():
                 processor.writer = None

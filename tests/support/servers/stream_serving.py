@@ -66,6 +66,7 @@ def client_context(
 
 
 def admission(
+    spawn: Any,  # it may keep what is spawned
     clock: Callable[[], float],
     places: Places | None = None,
     credit: Credit | None = None,
@@ -74,7 +75,7 @@ def admission(
     """What a listener shares with no other."""
     turns = Turns(clock, call_soon or (lambda call: asyncio.get_running_loop().call_soon(call)))
     places = Places(MAX_CLIENTS) if places is None else places
-    return Admission(places, turns, Counter(""), credit)
+    return Admission(spawn, clock, places, turns, Counter(""), credit)
 
 
 class Serving:
@@ -226,16 +227,18 @@ class MemoryServing:
         self.coroutines: list[Any] = []
         self.alpn = "h2" if scheme == "https" else ""
         self.processor = MemoryProcessor(f"{scheme}://:1")
-        shared = admission(lambda: self.now, credit=self.credit, call_soon=self.next.append)
+        shared = admission(
+            self.coroutines.append, lambda: self.now, credit=self.credit, call_soon=self.next.append
+        )
         self.server: TcpListener
         with socket.socket() as sock:
-            of = sock, self.processor, self.coroutines.append, lambda: self.now, shared
+            of = sock, self.processor, shared
             if scheme == "https":
                 counters = (Counter("", ("server", "status")), self.excesses)
                 settings = Settings(tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
                 self.server = DohServer(*of, settings, counters=counters)
             else:
-                self.server = TcpListener(*of)  # type: ignore[arg-type]  # it keeps what is spawned
+                self.server = TcpListener(*of)
 
     def connect(self, client: str = "192.0.2.1", *, reads: bool = True) -> MemoryTransport:
         """A new connection, as its transport."""

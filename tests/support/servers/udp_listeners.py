@@ -16,11 +16,12 @@ import pytest
 
 from hsdns import eager
 from hsdns.answer_table import writer
+from hsdns.metrics import Counter
 from hsdns.plugins.kubernetes import watch
 from hsdns.query import QueryProcessor
 from hsdns.server import answer_tables, lifecycle
 from hsdns.server.transport import listeners, udp
-from hsdns.server.transport.admission import Turns
+from hsdns.server.transport.admission import Admission, Places, Turns
 from hsdns.server.transport.udp import UdpListener, UdpServer
 
 PYTHON: Final = "hsdns.fastpath._python"
@@ -54,17 +55,18 @@ def listen_udp(
     clock: Callable[[], float],
 ) -> UdpListener:
     """Make a listener of one of the KINDS, not started; the one on the loop uses only the first socket."""
+    turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
+    shared = Admission(spawn, clock, Places(1), turns, Counter(""))
     if kind == "loop":
         twin = twin_of(kind)
         with (
             patch.object(udp, "Batch", twin.Batch),
             patch.object(udp, "MissQueue", twin.MissQueue),
         ):
-            turns = Turns(clock, lambda call: asyncio.get_running_loop().call_soon(call))
-            return UdpServer(sockets[0], processor, spawn, clock, turns)
+            return UdpServer(sockets[0], processor, shared)
     from hsdns.server.transport.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 
-    return UdpWorkers(sockets, processor, spawn, clock)
+    return UdpWorkers(sockets, processor, shared)
 
 
 @contextmanager

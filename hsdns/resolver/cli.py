@@ -143,11 +143,9 @@ class Resolve(AskerCommand):
                 name = await name_of(runtime, word, as_typed=self.is_typed)
                 say_meant(self.words[0], name)
                 if not {*asked.types} <= {*TYPES}:
-                    walk = asked._replace(name=name)
                     is_builtin = configuration.corefile.path == source.NAME
-                    walked = (
-                        await explain_lookup(configuration, runtime, walk, is_builtin=is_builtin)
-                    ).asker
+                    walk = asked._replace(name=name)
+                    walked = (await explain_lookup(runtime, walk, is_builtin=is_builtin)).asker
                     assert walked is not None, "it is about the lookup of a program"
                     return name, walked.resolv_conf, walked.lookups
                 client = await client_of(

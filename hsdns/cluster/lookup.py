@@ -162,7 +162,7 @@ class NameLookup:
         value = self.store.services.values.get((parsed.namespace, parsed.name))
         if value is None or value.kind != CLUSTER_IP or value.has_endpoints:
             return ""
-        if not self.store.settings.endpoints:
+        if self.store.settings.noendpoints:
             return ""
         return schema.readiness(value, counted=self.store.restored is None)
 

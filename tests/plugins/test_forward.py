@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -230,7 +230,29 @@ async def test_an_upstream_with_too_many_queries_is_asked_once(
         assert found.runtime.tasks == {}
 
 
+async def test_the_upstream_is_metadata() -> None:
+    text = "forward . {0} {1} {{\npolicy sequential\n}}"
+    async with Forwarder(text, *served(silence, FOUND), read_timeout=READ_TIMEOUT) as found:
+        metadata: dict[str, Callable[[], str]] = {"a/b": str}
+        request = make_request("www.example.org.").replace(metadata=metadata)
+        await found.forward.handle(request, next_with(ELSEWHERE))
+        assert list(metadata) == ["a/b", "forward/upstream"]
+        assert metadata["forward/upstream"]() == f"127.0.0.1:{found.servers[1].port}"
+
+
 # --- host names and HTTPS ---
+
+
+async def test_host_names_are_looked_up_at_start() -> None:
+    address = answer("dns.example.net. 5 IN A 127.0.0.1")
+    async with serve(address) as resolver, serve(FOUND) as server:
+        text = f"forward . dns.example.net:{server.port} {{{{\nresolver 127.0.0.1:{resolver.port}\n}}}}"
+        async with Forwarder(text) as found:
+            assert section((await found.ask()).answer) == [A]
+            assert [str(each) for each in found.forward.routes[0].upstreams] == [
+                f"127.0.0.1:{server.port}"
+            ]
+            assert len(resolver.udp) == 2
 
 
 async def test_an_unknown_host_ends_the_start() -> None:

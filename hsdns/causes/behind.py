@@ -203,6 +203,8 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> C
             todo = (
                 f"write {place(service)} with type: ExternalName, and the host name as externalName"
             )
+            if is_headless(service):
+                return Cause("HS002", part, f" with an address: {part} has host names", todo)
             return Cause("HS002", part, f": {part}: {NO_ADDRESSES}", todo)
         if slices:
             part = f"EndpointSlice {namespace}/{slices[0].metadata.name}"

@@ -365,7 +365,6 @@ async def _explain(
             found = await explain_lookup(
                 runtime,
                 asks._replace(name=name),
-                pause=_go_on,
                 problems=problems.sentences,
                 is_builtin=configuration.corefile.path == source.NAME,
             )
@@ -380,7 +379,7 @@ async def explained(
     from hsdns.server.explaining import make_explainer
 
     is_builtin = configuration.corefile.path == source.NAME
-    explainer = make_explainer(runtime, asks=False, pause=_go_on, is_builtin=is_builtin)
+    explainer = make_explainer(runtime, asks=False, is_builtin=is_builtin)
     qname, _ = read_question(name)
     return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
 
@@ -415,10 +414,6 @@ async def _with_servers(
     looked = await asyncio.gather(*(asyncio.to_thread(look, each) for each in known))
     reports = [report for report in looked if report.rcode]
     return structs.replace(found, servers=ServersReport(reports, unasked))
-
-
-async def _go_on() -> None:
-    pass
 
 
 def explain_running(

@@ -231,6 +231,8 @@ class Explainer:
         todo = ADD_FORWARD if ADD_FORWARD in cause else ""
         if not todo and outcome in ("leads nowhere", "does not resolve") and cluster is not None:
             todo = cluster.todo(needed)
+        if not todo and outcome == "does not resolve" and not reply.rcode and service is not None:
+            todo = _of_family(service, qtype)
         near = Nearest()
         if outcome != "resolves" and reply.rcode and not _is_unanswered(visits, reply):
             near = await self._nearest(query, cluster)
@@ -305,6 +307,8 @@ class Explainer:
             seen = cluster.seen if cluster else await self._seeing[id(block)].see(_of_pod(query))
             pods = [each for each in seen.objects if isinstance(each, Pod)]
             found = await nearest(block, query.qname, query.qtype, pods, self._edges.pause)
+            if found.names:
+                return found._replace(shown=_with_what_is_behind(block, found))
             if found.hint:
                 return found
         return Nearest()
@@ -400,7 +404,8 @@ def _outcome(
         qtype = cluster.query.qtype
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
         is_alias = service is not None and service.kind == "ExternalName"
-        if cluster.cause is not None and (outcome == "resolves" or is_alias):
+        is_port = cluster.parsed is not None and bool(cluster.parsed.port)
+        if cluster.cause is not None and (outcome == "resolves" or is_alias or is_port):
             leads_nowhere = outcome == "resolves"
             return "leads nowhere" if leads_nowhere else outcome, cluster.cause.sentence
         return outcome, cause
@@ -442,6 +447,44 @@ def _of_pod(query: Query) -> Lead:
     return Lead(pod=text(query.qname.labels[0]) if query.qname.labels else "")
 
 
+def _with_what_is_behind(block: Kubernetes, near: Nearest) -> str:
+    """What is said of near names, and whether nothing is behind the first one."""
+    name, shown = Name.from_text(near.names[0].name), near.shown
+    zone = name.longest_of(block.zones)
+    behind = block.answers.lookup.nothing_behind(name, zone) if zone is not None else ""
+    if behind and not block.store.services.endpoint_ips.addresses():
+        return shown  # files may have Services only
+    if not behind or near.names[0].name.removesuffix(".") not in shown:
+        return shown
+    return (
+        f"{shown[:-1]}, which has {behind}?"
+        if shown.endswith("?")
+        else f"{shown}, but has {behind}"
+    )
+
+
+def _is_of_port(near: Nearest) -> bool:
+    """Whether the name that is meant has the port of this one, or its protocol, in another way."""
+    return near.why.startswith(("protocol and port", "the protocol of port", "the name of a port"))
+
+
+def _of_family(service: ServiceReport, qtype: int) -> str:
+    """What to do for a name to have addresses of a family."""
+    if qtype not in (RRType.A, RRType.AAAA) or service.kind == "ExternalName":
+        return ""
+    family, place = (
+        "IPv4" if qtype == RRType.A else "IPv6",
+        f"Service {service.namespace}/{service.name}",
+    )
+    if service.kind == "headless":
+        return (
+            f"add {family} to ipFamilies of {place}, or an EndpointSlice with addressType: {family}"
+        )
+    return (
+        f"set ipFamilyPolicy: PreferDualStack in the spec of {place}, if the cluster has {family}"
+    )
+
+
 def _with_names(
     near: Nearest, cause: str, needed: Sequence[Change], whom: str, *, replaces: bool
 ) -> tuple[str, str]:
@@ -449,7 +492,7 @@ def _with_names(
 
     A name that is meant otherwise `replaces` that there is no object of that name.
     """
-    is_absent = all(each.cause.startswith("there is no ") for each in needed)
+    is_absent = all(each.cause.startswith("there is no ") for each in needed) or _is_of_port(near)
     if near.why and is_absent and replaces and (near.is_sure or not cause):
         return f"{near.hint}{f'; this name goes to {whom}' if whom else ''}", near.todo
     is_of_pod = bool(needed) and needed[0].place.startswith("Pod ")
@@ -534,6 +577,10 @@ class _Cluster:
             reasons = [each.removeprefix("plugin/kubernetes: ") for each in self._problems]
             return [*reasons, self.block.unread()]
         found = [*self.seen.remarks, *self.seen.behind, *self.seen.refused]
+        is_unmatched = self.cause is not None and self.cause.code == "HS101"
+        if is_unmatched and self.view is not None and self.view.is_live:
+            # What the selector means may be a workload that was not read.
+            found += list(self.view.unknown.values())[:1]
         if remark := self.block.remark():
             found.insert(0, f"{remark}; a snapshot has no endpoint that was not ready")
         return found

@@ -142,11 +142,9 @@ class Resolve(AskerCommand):
                 name = await name_of(runtime, word, as_typed=self.is_typed)
                 say_meant(self.words[0], name)
                 if not {*asked.types} <= {*TYPES}:
-                    walk = asked._replace(name=name)
                     is_builtin = configuration.corefile.path == source.NAME
-                    walked = (
-                        await explain_lookup(runtime, walk, pause=_go_on, is_builtin=is_builtin)
-                    ).asker
+                    walk = asked._replace(name=name)
+                    walked = (await explain_lookup(runtime, walk, is_builtin=is_builtin)).asker
                     assert walked is not None, "it is about the lookup of a program"
                     return name, walked.resolv_conf, walked.lookups
                 client = await client_of(
@@ -162,17 +160,12 @@ class Resolve(AskerCommand):
 
         return asyncio.run(ask())
 
-    def _overridden(self, text: str) -> str:
-        from hsdns.explanation.question import overridden
-
-        return overridden(text, self.search, self.ndots_text)
-
     def _ask_server(
         self, asked: LookupQuestion, place: Asked
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
         from hsdns.ask.question import NoReply
-        from hsdns.explanation.question import TYPES
+        from hsdns.explanation.question import TYPES, overridden
 
         (address, port), *_ = place.servers
         text = asked.resolv_conf
@@ -190,7 +183,7 @@ class Resolve(AskerCommand):
             if is_walk or client.reached == []:  # the Pod does not ask that server, or cannot
                 say_meant(self.words[0], word)
                 return explained.name, text, client.lookups
-        text = self._overridden(text)
+        text = overridden(text, self.search, self.ndots_text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         used = "\n".join([*lines, f"nameserver {address}"])
         silent = OperatorError(f"no reply from {address}, so its answers are not known")
@@ -224,10 +217,6 @@ LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 
 
-async def _go_on() -> None:
-    pass
-
-
 def _chain(
     configuration: Configuration, runtime: ServerRuntime, client: Client, *, is_elsewhere: bool
 ) -> Respond:
@@ -243,7 +232,6 @@ def _chain(
     explainer = make_explainer(
         runtime,
         asks=True,
-        pause=_go_on,
         is_builtin=configuration.corefile.path == source.NAME,
         is_elsewhere=is_elsewhere,
         acts=True,

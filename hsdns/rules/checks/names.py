@@ -102,7 +102,8 @@ def _used(objects: Objects, manifest: Manifest, host: str, is_url: bool) -> _Use
 
 def _is_own(objects: Objects, manifest: Manifest, namespace: str) -> bool:
     """Whether all Services of a namespace are in the files: each object says where it is, and none is of a chart."""
-    return namespace in objects.namespaces and objects.is_placed and not chart_of(manifest)
+    is_known = objects.is_placed and not objects.partial and not chart_of(manifest)
+    return is_known and namespace in objects.namespaces
 
 
 def _meant_namespace(objects: Objects, service: str, namespace: str) -> str:

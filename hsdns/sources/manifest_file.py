@@ -285,7 +285,7 @@ def _read_item(item: Item, where: str) -> tuple[Document | None, Refused | None]
 # What other programs replace, where it stands in a value that is refused.
 _NOT_RENDERED: Final = {
     "kustomize": re.compile(r"\$\([\w.-]+\)"),
-    "envsubst or Flux": re.compile(r"\$\{\w+[^}\s]*\}"),
+    "envsubst or Flux": re.compile(r"\$\{\w+[^}\s]*\}|\$[A-Za-z_]\w*"),
 }
 
 

@@ -187,7 +187,7 @@ def show_names(screen: Screen, names: Names) -> None:
     rows = [
         Row(
             FAILED,
-            f"{_named(each)}: {each.cause.sentence}",
+            f"{_named(each)}: {each.cause.sentence}{_since(each.cause.since)}",
             each.cause.code,
             each.cause.todo,
             each.names[0].partition(".svc.")[0],
@@ -200,6 +200,10 @@ def show_names(screen: Screen, names: Names) -> None:
         one = "it" if names.total == 1 else "each"
         rows = [Row(PASSED, f"{counted(names.total, 'name')}: something stands behind {one}")]
     screen.section("Names", rows, 10)
+
+
+def _since(time: str) -> str:
+    return f" (since {time})" if time else ""
 
 
 def _named(found: FailingNames) -> str:

@@ -66,7 +66,7 @@ from hsdns.recording.entry import SHAPING, RecordedQuery
 from hsdns.recording.reader import BadRecording, Recording
 from hsdns.resolver.search_cost import ClientCost, SearchCosts
 from hsdns.rules.corefile_text import CorefileText, zones_of
-from hsdns.rules.objects import Objects
+from hsdns.rules.objects import Objects, mapping_at, mappings_at
 from hsdns.server.explaining import name_of
 from hsdns.sources.cluster_dump import (
     ANSWERS,
@@ -372,7 +372,7 @@ def _labelled(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The Services with the usual label, for distributions that use another name."""
     found = []
     for item in items:
-        metadata = _metadata(item)
+        metadata = mapping_at(item, "metadata")
         if item.get("kind") == "Service" and _is_for_dns(item):
             found.append((str(metadata.get("namespace")), str(metadata.get("name"))))
     return found
@@ -383,17 +383,17 @@ def _pods(items: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, str]:
     found = [
         item
         for item in items
-        if item.get("kind") == "Pod" and _metadata(item).get("namespace") == namespace
+        if item.get("kind") == "Pod" and mapping_at(item, "metadata").get("namespace") == namespace
     ]
     return {
-        address: f"Pod {namespace}/{_metadata(item).get('name')}"
+        address: f"Pod {namespace}/{mapping_at(item, 'metadata').get('name')}"
         for item in sorted(found, key=_is_for_dns)  # the last one counts
         for address in _addresses(item)
     }
 
 
 def _is_for_dns(item: Mapping[str, Any]) -> bool:
-    labels = _metadata(item).get("labels")
+    labels = mapping_at(item, "metadata").get("labels")
     return isinstance(labels, dict) and any(each.labels.items() <= labels.items() for each in KNOWN)
 
 
@@ -404,23 +404,19 @@ def _pod_addresses(items: Sequence[Mapping[str, Any]], target: str) -> list[str]
         address
         for item in items
         if item.get("kind") == "Pod"
-        and (_metadata(item).get("namespace"), _metadata(item).get("name")) == (namespace, name)
+        and (
+            mapping_at(item, "metadata").get("namespace"),
+            mapping_at(item, "metadata").get("name"),
+        )
+        == (namespace, name)
         for address in _addresses(item)
     ]
 
 
 def _addresses(pod: Mapping[str, Any]) -> list[str]:
-    status = pod.get("status")
-    listed = status.get("podIPs") if isinstance(status, dict) else None
-    found = [each.get("ip") for each in listed or () if isinstance(each, dict)]
-    if not found and isinstance(status, dict):
-        found = [status.get("podIP")]
+    found = [each.get("ip") for _, each in mappings_at(pod, "status.podIPs")]
+    found = found or [mapping_at(pod, "status").get("podIP")]
     return [each for each in found if isinstance(each, str)]
-
-
-def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = item.get("metadata")
-    return found if isinstance(found, dict) else {}
 
 
 def _look(

@@ -42,7 +42,6 @@ from hsdns.cluster.objects import (
     ServicePort,
     ServiceSpec,
     identity,
-    labels_text,
 )
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.schema import POD, ParsedName
@@ -393,17 +392,10 @@ class Candidates:
             return
 
     def _why_none(self) -> str:
-        slices, owner = self._scene.slices, self._owner
-        selector = (owner.spec.selector if isinstance(owner, Service) else None) or {}
+        slices = self._scene.slices
         if any(part.endpoints for part in slices):
             return " with a usable address and port"
-        if not selector:
-            return (
-                ": its EndpointSlices are empty"
-                if slices
-                else ": it has no selector and no EndpointSlice"
-            )
-        return f": no pod with labels {labels_text(selector)} is known"
+        return ": its EndpointSlices are empty" if slices else ": it has no EndpointSlice"
 
     def _with_ports(self, scene: Scene) -> Scene:
         """Give the first port of each slice the name and protocol of the question."""

@@ -581,6 +581,10 @@ class _Cluster:
             reasons = [each.removeprefix("plugin/kubernetes: ") for each in self._problems]
             return [*reasons, self.block.unread()]
         found = [*self.seen.remarks, *self.seen.behind, *self.seen.refused]
+        is_unmatched = self.cause is not None and self.cause.code == "HS101"
+        if is_unmatched and self.view is not None and self.view.is_live:
+            # What the selector means may be a workload that was not read.
+            found += list(self.view.unknown.values())[:1]
         if remark := self.block.remark():
             found.insert(0, f"{remark}; a snapshot has no endpoint that was not ready")
         return found

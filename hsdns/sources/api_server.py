@@ -40,6 +40,7 @@ from hsdns.apiserver.watcher import (
     Watcher,
     WatchMetrics,
 )
+from hsdns.cluster.controllers.kinds import Event as EventObject
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
@@ -349,6 +350,12 @@ class _Services(msgspec.Struct):
     items: list[Service] | None = None
 
 
+class _Events(msgspec.Struct):
+    """core/v1 EventList."""
+
+    items: list[EventObject] | None = None
+
+
 async def read_view(
     transport: Transport, namespace: str, selector: Mapping[str, str], seconds: float = DEADLINE
 ) -> View:
@@ -399,13 +406,23 @@ async def read_view(
         found = msgspec.json.decode(body, type=_Services).items
         view.add(("Service", each) for each in found or ())
 
+    async def read_events() -> None:
+        """Why pods were not created, if that may be read."""
+        scope = Scope(Resource("Event", "events", "/api/v1", Service), namespace)
+        query = {"fieldSelector": "type=Warning,reason=FailedCreate", "limit": str(OTHER_PODS)}
+        with suppress(Unreachable, msgspec.MsgspecError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                body = await get_body(transport, scope, query)
+                found = msgspec.json.decode(body, type=_Events).items
+                view.add(("Event", each) for each in found or ())
+
     kinds = (
         read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
     )
     services = [read(SERVICES.plural, read_services())]
     if not selector:
         services.append(read("slices beside", read_slices()))  # which may be meant for it
-    await asyncio.gather(read(PODS.plural, read_pods()), *services, *kinds)
+    await asyncio.gather(read(PODS.plural, read_pods()), *services, read_events(), *kinds)
     return view
 
 

@@ -182,9 +182,7 @@ class Candidates:
                 external_name="name.invalid",
             )
             yield self._because(*change[:4])
-        yield self._as_headless(
-            f"{place} is of type ExternalName, which has a name of its own only"
-        )
+        yield self._as_headless(f"{place} is of type ExternalName, and no names exist below it")
 
     def _of_cluster_ip(self) -> Changes:
         place, ports = self._place, [self._service_port]
@@ -275,12 +273,13 @@ class Candidates:
             count = f"{len(meant) - len(unready)} of {len(meant)} endpoints of {place} are ready"
             if asked:
                 count = f"endpoint {asked} of {place} is not ready"
-            publishing = (
-                "" if self._is_import else f", or publishNotReadyAddresses of {place} is true"
-            )
+            publishing, flag = "", "a ServiceImport has ready endpoints only"
+            if isinstance(self._owner, Service):
+                publishing = f", or publishNotReadyAddresses of {place} is true"
+                flag = published(self._owner)
             yield self._because(
                 _slice_place(unready[0][0]),
-                f"{count}{_conditions(*unready[0], self._kept)}; {self._published}",
+                f"{count}{_conditions(*unready[0], self._kept)}; {flag}",
                 f"an endpoint of {place} is ready{publishing}",
                 partial(_all_ready, [each for _, each in unready]),
             )
@@ -312,13 +311,6 @@ class Candidates:
         if self._why is None:
             return Change(place, cause, needed, make, todo)
         return Change(place, self._why.sentence, needed, make, self._why.todo)
-
-    @property
-    def _published(self) -> str:
-        """The field that puts endpoints that are not ready into answers."""
-        if isinstance(self._owner, ServiceImport):
-            return "a ServiceImport has ready endpoints only"
-        return published(self._owner)
 
     def _labels(self, part: EndpointSlice, endpoint: Endpoint) -> set[bytes]:
         """The labels that the server would give an endpoint if it were ready."""

@@ -29,7 +29,6 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
@@ -42,6 +41,7 @@ from hsdns.cli.command import (
     FORMATS,
     IN_NAMESPACE,
     FlagError,
+    columns,
     complain,
     flag,
     say,
@@ -273,8 +273,7 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
         from hsdns.explanation.text import lines
 
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        width = get_terminal_size((0, 0)).columns  # 0 in a pipe
-        say(*lines(found, width, colour=colour, with_history=with_history), shown=str)
+        say(*lines(found, columns(), colour=colour, with_history=with_history), shown=str)
 
 
 def say_meant(text: str, name: str) -> None:
@@ -366,7 +365,6 @@ async def _explain(
             found = await explain_lookup(
                 runtime,
                 asks._replace(name=name),
-                pause=_go_on,
                 problems=problems.sentences,
                 is_builtin=configuration.corefile.path == source.NAME,
             )
@@ -381,7 +379,7 @@ async def explained(
     from hsdns.server.explaining import make_explainer
 
     is_builtin = configuration.corefile.path == source.NAME
-    explainer = make_explainer(runtime, asks=False, pause=_go_on, is_builtin=is_builtin)
+    explainer = make_explainer(runtime, asks=False, is_builtin=is_builtin)
     qname, _ = read_question(name)
     return await explainer.explain(qname, qtype, runtime.clock(), problems.sentences)
 
@@ -416,10 +414,6 @@ async def _with_servers(
     looked = await asyncio.gather(*(asyncio.to_thread(look, each) for each in known))
     reports = [report for report in looked if report.rcode]
     return structs.replace(found, servers=ServersReport(reports, unasked))
-
-
-async def _go_on() -> None:
-    pass
 
 
 def explain_running(

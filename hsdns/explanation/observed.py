@@ -47,8 +47,8 @@ async def _at_once(asking: Coroutine[Any, Any, Reply]) -> Reply:
     return await asking
 
 
-async def _go_on() -> None:
-    pass
+async def go_on() -> None:
+    """No pause: nothing else is to run meanwhile."""
 
 
 def _nothing(server: str, query: bytes, now: float) -> Peeked | None:
@@ -69,7 +69,7 @@ class Edges(NamedTuple):
     spawn: Spawn
     asks: bool = False
     run: Run = _at_once
-    pause: Pause = _go_on
+    pause: Pause = go_on
     clock: Callable[[], float] = lambda: 0.0
     counters: Counters | None = None
     peek: Peek = _nothing

@@ -16,14 +16,13 @@ import json
 import time
 from functools import partial
 from random import Random
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from hsdns.ask.names import DOMAIN
 from hsdns.cli import source
-from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
+from hsdns.cli.command import ANY, FORMATS, FlagError, columns, flag, say, say_text
 from hsdns.errors import OperatorError
 from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, name_at, say_meant
 from hsdns.resolver import MODELS
@@ -119,7 +118,7 @@ class Resolve(AskerCommand):
             }
             say_text(json.dumps(content, indent=2))
         else:
-            width = get_terminal_size((0, 0)).columns  # 0 in a pipe
+            width = columns()
             one = as_list(name, lookups[0], width)
             say(*(one if len(lookups) == 1 else as_table(name, lookups, width)))
         errors = {each.error for each in lookups if each.error}
@@ -143,11 +142,9 @@ class Resolve(AskerCommand):
                 name = await name_of(runtime, word, as_typed=self.is_typed)
                 say_meant(self.words[0], name)
                 if not {*asked.types} <= {*TYPES}:
-                    walk = asked._replace(name=name)
                     is_builtin = configuration.corefile.path == source.NAME
-                    walked = (
-                        await explain_lookup(runtime, walk, pause=_go_on, is_builtin=is_builtin)
-                    ).asker
+                    walk = asked._replace(name=name)
+                    walked = (await explain_lookup(runtime, walk, is_builtin=is_builtin)).asker
                     assert walked is not None, "it is about the lookup of a program"
                     return name, walked.resolv_conf, walked.lookups
                 client = await client_of(
@@ -163,17 +160,12 @@ class Resolve(AskerCommand):
 
         return asyncio.run(ask())
 
-    def _overridden(self, text: str) -> str:
-        from hsdns.explanation.question import overridden
-
-        return overridden(text, self.search, self.ndots_text)
-
     def _ask_server(
         self, asked: LookupQuestion, place: Asked
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
         from hsdns.ask.question import NoReply
-        from hsdns.explanation.question import TYPES
+        from hsdns.explanation.question import TYPES, overridden
 
         (address, port), *_ = place.servers
         text = asked.resolv_conf
@@ -191,7 +183,7 @@ class Resolve(AskerCommand):
             if is_walk or client.reached == []:  # the Pod does not ask that server, or cannot
                 say_meant(self.words[0], word)
                 return explained.name, text, client.lookups
-        text = self._overridden(text)
+        text = overridden(text, self.search, self.ndots_text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         used = "\n".join([*lines, f"nameserver {address}"])
         silent = OperatorError(f"no reply from {address}, so its answers are not known")
@@ -225,10 +217,6 @@ LONGEST: Final = 30.0  # seconds for an answer, as from a server that hangs
 LEFT_OUT: Final = ("loop", "reload", "health", "ready", "pprof")  # they answer no query of a client
 
 
-async def _go_on() -> None:
-    pass
-
-
 def _chain(
     configuration: Configuration, runtime: ServerRuntime, client: Client, *, is_elsewhere: bool
 ) -> Respond:
@@ -244,7 +232,6 @@ def _chain(
     explainer = make_explainer(
         runtime,
         asks=True,
-        pause=_go_on,
         is_builtin=configuration.corefile.path == source.NAME,
         is_elsewhere=is_elsewhere,
         acts=True,

@@ -5,7 +5,7 @@ Path: control/explain.py, for a server; explanation/cli.py, for plugins that a c
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from hsdns.explanation.client import client_of, name_meant
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.live import LiveObjects
 from hsdns.explanation.lookup import explain_for_client
-from hsdns.explanation.observed import Edges
+from hsdns.explanation.observed import Edges, Pause, go_on
 from hsdns.explanation.question import LookupQuestion, QuestionError
 from hsdns.explanation.report import Explanation
 from hsdns.fastpath import Peeked
@@ -33,7 +33,7 @@ def make_explainer(
     runtime: ServerRuntime,
     *,
     asks: bool,
-    pause: Callable[[], Awaitable[None]],
+    pause: Pause = go_on,
     is_builtin: bool | None = None,
     is_elsewhere: bool | None = None,
     acts: bool = False,
@@ -80,7 +80,7 @@ async def explain_lookup(
     runtime: ServerRuntime,
     asking: LookupQuestion,
     *,
-    pause: Callable[[], Awaitable[None]],
+    pause: Pause = go_on,
     problems: Sequence[str] = (),
     is_builtin: bool | None = None,
 ) -> Explanation:

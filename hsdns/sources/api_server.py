@@ -120,8 +120,9 @@ async def get_page(
 async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLINE) -> Reading:
     """Read the objects for a question, for at most `seconds`."""
     reader = _Reader(transport)
-    spaces = {*lead.namespaces, *(namespace for namespace, _ in lead.services)}
-    coros = [reader.namespace(each.decode()) for each in sorted(spaces) if _LABEL.fullmatch(each)]
+    named = {*lead.namespaces, *(namespace for namespace, _ in lead.services)}
+    spaces = [each.decode() for each in sorted(named) if _LABEL.fullmatch(each)]
+    coros = [reader.namespace(each) for each in spaces]
     for key in lead.services[:MAX_SERVICES]:
         if all(_LABEL.fullmatch(each) for each in key):
             namespace, name = (each.decode() for each in key)
@@ -129,13 +130,9 @@ async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLI
     if lead.address:
         coros.append(reader.address(lead.address))
     if _LABEL.fullmatch(lead.pod.encode()):
-        coros.append(reader.pod(lead.pod))
-        coros.append(reader.pod(f"{lead.pod}-0"))  # of a StatefulSet
-        coros += [
-            reader.deployed(each.decode(), lead.pod)
-            for each in sorted(spaces)
-            if _LABEL.fullmatch(each)
-        ]
+        coros.append(reader.pod(lead.pod, spaces))
+        coros.append(reader.pod(f"{lead.pod}-0", spaces))  # of a StatefulSet
+        coros += [reader.deployed(each, lead.pod) for each in spaces]
     tasks = [asyncio.ensure_future(each) for each in coros]
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)
@@ -194,11 +191,13 @@ class _Reader:
                 and any(address in (one.addresses or ()) for one in each.endpoints or ())
             ]
 
-    async def pod(self, name: str) -> None:
-        """Read the pods with a name in all namespaces; those that may not be read are not missed."""
-        await self._list(
-            Scope(PODS), fields=f"metadata.name={name}", limit=MAX_SERVICES, is_needed=False
-        )
+    async def pod(self, name: str, namespaces: Sequence[str]) -> None:
+        """Read the pods with a name in all namespaces, else in some; those that may not be read are not missed."""
+        for scope in (Scope(PODS), *(Scope(PODS, each) for each in namespaces)):
+            if await self._list(
+                scope, fields=f"metadata.name={name}", limit=MAX_SERVICES, is_needed=False
+            ):
+                return
 
     async def deployed(self, namespace: str, name: str) -> None:
         """Read a pod of a Deployment; what may not be read is not missed."""
@@ -419,10 +418,10 @@ async def read_view(
     kinds = (
         read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
     )
-    services = [read(SERVICES.plural, read_services())]
+    services = [read(SERVICES.plural, read_services()), read_events()]
     if not selector:
         services.append(read("slices beside", read_slices()))  # which may be meant for it
-    await asyncio.gather(read(PODS.plural, read_pods()), *services, read_events(), *kinds)
+    await asyncio.gather(read(PODS.plural, read_pods()), *services, *kinds)
     return view
 
 

@@ -381,6 +381,7 @@ def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
     assert fault.kind == "Pod"
     assert fault.sentence.startswith("pods may not be read: pods is forbidden: User ")
     assert fault.sentence.endswith("(403)")
+    assert read(Lead((b"shop",), pod="db-0"), api).faults == (), "nothing needs a pod of that name"
 
 
 def test_a_server_that_is_not_there() -> None:

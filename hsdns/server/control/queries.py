@@ -678,10 +678,8 @@ class _Painter:
     async def _failing(
         self, shown: list[SeenQuery], vain: set[int], span: float
     ) -> list[dict[str, Any]]:
-        past = past_of(self._door)
-        await past.note(self._door, self._turn)
         names = await failing(shown, vain, self._turn, nowhere(self._door))
-        names = [*names, *past.failed(self._wanted, names)][:MOST_FAILING]
+        names = [*names, *past_of(self._door).failed(self._wanted, names)][:MOST_FAILING]
         return [
             {
                 "name": each.name.to_text(),

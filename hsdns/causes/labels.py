@@ -295,8 +295,8 @@ def corrected(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[st
     wrong = different(selector, labels)
     for key, value in selector.items():
         other = key if key in labels else other_key(key, value, selector, labels)
-        if key in MADE_LABELS and key not in wrong:
-            found[key] = value
+        if key in MADE_LABELS:
+            found |= {} if key in wrong else {key: value}
         elif other:
             found[other] = labels[other]
     return found

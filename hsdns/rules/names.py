@@ -62,14 +62,16 @@ def failing_names(subject: Subject) -> Names:
         return Names([], 0, unknown=view.unknown[SLICES])
     zone, places = _zone(subject.objects), subject.places
     view.domain = zone
-    found: dict[tuple[str, str, str], FailingNames] = {}
+    found: dict[tuple[str, ...], FailingNames] = {}
     told = set()
     for name, cause in failing(view):
         key = service_of(name)
         service = f"Service {'/'.join(key)}"
         if places is not None and places.isdisjoint((service, cause.place)):
             continue
-        alike = cause.code, cause.place, cause.todo
+        of = view.services.get(key)
+        alias = "/".join(key) if of is not None and of.spec.external_name else ""
+        alike = cause.code, cause.place, cause.todo, alias
         found.setdefault(alike, FailingNames([], cause)).names.append(f"{name}.{zone}")
         slices = (f"EndpointSlice {key[0]}/{each.metadata.name}" for each in view.slices(key))
         told |= {(cause.code, place) for place in (cause.place, service, *slices)}

@@ -46,7 +46,8 @@ def _outside_of_clusters() -> Iterator[None]:
         for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
             patch.delenv(name, raising=False)
         patch.setenv("KUBECONFIG", "/no/kubeconfig")
-        patch.setenv("COLUMNS", "80")  # as on the terminals that pages show
+        for module in ("explanation", "resolver"):  # as on the terminals that pages show
+            patch.setattr(f"hsdns.{module}.cli.columns", lambda: 80)
         yield
 
 

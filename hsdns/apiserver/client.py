@@ -27,6 +27,7 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import KW_ONLY, InitVar, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -352,23 +353,20 @@ class _Ahead(NamedTuple):
     task: asyncio.Task[_Sent]
 
 
+@dataclass(eq=False)
 class ApiClient:
     """A Transport to one API server; `now` is a monotonic clock in seconds."""
 
-    def __init__(
-        self,
-        source: AccessSource,
-        registry: Registry,
-        now: Callable[[], float],
-        warn: Callable[[str], None],
-        *,
-        headers_timeout: float = HEADERS_TIMEOUT,
-    ) -> None:
-        self.server = source.server
-        self._source = source
-        self._now = now
+    source: AccessSource
+    registry: InitVar[Registry]
+    now: Callable[[], float]
+    warn: InitVar[Callable[[str], None]]
+    _: KW_ONLY
+    headers_timeout: float = HEADERS_TIMEOUT
+
+    def __post_init__(self, registry: Registry, warn: Callable[[str], None]) -> None:
+        self.server = self.source.server
         self._tls = TlsContexts(warn)
-        self._headers_timeout = headers_timeout
         self.redact = Redaction()
         self.obstacles = Obstacles()
         self._connections = Connections()
@@ -401,7 +399,7 @@ class ApiClient:
         path, query, method = request.path, request.query, request.method
         access = await self._current()
         host = urlsplit(access.server).netloc
-        began = self._now()
+        began = self.now()
         obstacle = self.obstacles.find(path, query)
         if obstacle is not None and obstacle.status:
             self._requests.inc((str(obstacle.status), method, host))
@@ -416,7 +414,7 @@ class ApiClient:
         connection, route, access = asked
         self._requests.inc((str(connection.status), method, host))
         if connection.status == 401:
-            self._source.invalidate(access)
+            self.source.invalidate(access)
         self._bodies[connection] = path
         try:
             encoding = connection.headers.get("Content-Encoding", "identity")
@@ -434,7 +432,7 @@ class ApiClient:
                 connection.close()
             # As in client-go, watches are not measured: their duration is that of the connection.
             if query.get("watch") not in ("true", "1"):
-                self._durations.observe(self._now() - began, (method, host))
+                self._durations.observe(self.now() - began, (method, host))
 
     async def reach(self) -> None:
         """Open a connection, for the next request; raise Unreachable."""
@@ -472,7 +470,7 @@ class ApiClient:
         self._connections.close()
 
     async def _current(self) -> Access:
-        access = await self._source.current()
+        access = await self.source.current()
         self.server = access.server
         self.redact.remember(access.authorization)
         proxy = urlsplit(access.proxy)
@@ -540,7 +538,7 @@ class ApiClient:
         try:
             if obstacle is not None:
                 raise away(obstacle)
-            async with asyncio.timeout(self._headers_timeout):
+            async with asyncio.timeout(self.headers_timeout):
                 connection = await self._connections.ask(route, octets, buffer_len, repeats=is_read)
         except _FAULTS as error:
             raise self._unreachable(access, error) from None
@@ -552,8 +550,8 @@ class ApiClient:
 
     def _unreachable(self, access: Access, error: BaseException) -> Unreachable:
         if is_tls(error) and access.certificate is not None:
-            self._source.invalidate(access)  # the client certificate may have been refused
-        sentence = self.redact(describe(access, error, self._headers_timeout))
+            self.source.invalidate(access)  # the client certificate may have been refused
+        sentence = self.redact(describe(access, error, self.headers_timeout))
         return Away(sentence) if is_away(error) else Unreachable(sentence)
 
 

@@ -22,7 +22,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -278,6 +278,7 @@ _BOOTSTRAP: Final = (
 COMMAND: Final = (sys.executable, "-c", _BOOTSTRAP, str(Path(hsdns.__file__).parent.parent))
 
 
+@dataclass(eq=False)
 class Kubeconfig:
     """Access by a kubeconfig; `now` is a monotonic clock, `wall` the Unix time, both in seconds.
 
@@ -285,26 +286,22 @@ class Kubeconfig:
     server runs.
     """
 
-    def __init__(
-        self,
-        path: str,
-        context: str,
-        now: Callable[[], float],
-        wall: Callable[[], float],
-        warn: Callable[[str], None],
-        *,
-        command: Sequence[str] = COMMAND,
-        timeout: float = TIMEOUT,
-        runs_code: bool = True,
-    ) -> None:
-        if runs_code and importlib.util.find_spec(PACKAGE) is None and _needs_plugin(path, context):
+    path: str
+    context: str
+    now: Callable[[], float]
+    wall: Callable[[], float]
+    warn: Callable[[str], None]
+    _: KW_ONLY
+    command: Sequence[str] = COMMAND
+    timeout: float = TIMEOUT
+    runs_code: bool = True
+
+    def __post_init__(self) -> None:
+        is_there = not self.runs_code or importlib.util.find_spec(PACKAGE) is not None
+        if not is_there and _needs_plugin(self.path, self.context):
             raise ValueError(f'"kubeconfig" needs the Python package {PACKAGE}; {INSTALL}')
-        self.server = f"the API server of kubeconfig {path}"
-        self._path, self._context = path, context
-        self._now, self._wall, self._warn = now, wall, warn
-        self._command, self._timeout = command, timeout
-        self._runs_code = runs_code
-        self._arguments = [os.path.abspath(path), *filter(None, [context])]
+        self.server = f"the API server of kubeconfig {self.path}"
+        self._arguments = [os.path.abspath(self.path), *filter(None, [self.context])]
         self._lock = asyncio.Lock()
         self._access: Access | None = None
         self._token: TokenFile | None = None
@@ -318,7 +315,7 @@ class Kubeconfig:
     def check(self) -> list[str]:
         """Return a sentence for each missing part."""
         try:
-            return read_context(self._path, self._context).missing_files
+            return read_context(self.path, self.context).missing_files
         except KubeconfigError as error:
             return [str(error)]
 
@@ -344,24 +341,24 @@ class Kubeconfig:
             self._refused = True
 
     def _is_due(self) -> bool:
-        if self._ran_at is None or self._stamp != _stamp(self._path):
+        if self._ran_at is None or self._stamp != _stamp(self.path):
             return True
-        if self._now() - self._ran_at < PAUSE:
+        if self.now() - self._ran_at < PAUSE:
             return False
         return self._access is None or self._refused or self._has_expired(MARGIN)
 
     def _has_expired(self, margin: float = 0.0) -> bool:
         expiry = self._access.expiry if self._access is not None else None
-        return expiry is not None and self._wall() >= expiry - margin
+        return expiry is not None and self.wall() >= expiry - margin
 
     async def _renew(self) -> None:
         """Read the file, or have the process do it; store the access, or the error message."""
-        stamp = _stamp(self._path)
+        stamp = _stamp(self.path)
         if stamp != self._stamp:
             self._remembered = {}  # the file may now belong to another user
         try:
             found = await asyncio.to_thread(self._read) or await self._run()
-            access = _access(found, self._path)
+            access = _access(found, self.path)
         except ValueError as error:
             self._failure = str(error)
             if self._access is not None and not self._has_expired():
@@ -372,27 +369,27 @@ class Kubeconfig:
             self._remembered = found.remembered
             self._token = None
             if found.token_file:
-                self._token = TokenFile(found.token_file, self._now, self._warn)
+                self._token = TokenFile(found.token_file, self.now, self.warn)
             for sentence in found.warnings:
                 self._warn_once(sentence)
             self._warned = set(found.warnings)
         finally:
-            self._stamp, self._ran_at = stamp, self._now()
+            self._stamp, self._ran_at = stamp, self.now()
 
     def _read(self) -> Credentials | None:
         """Read credentials that need no plugin; None if one must run; raise KubeconfigError."""
-        return plain_credentials(read_context(self._path, self._context), self._path)
+        return plain_credentials(read_context(self.path, self.context), self.path)
 
     async def _run(self) -> Credentials:
         """Run the process once; raise ValueError."""
-        if not self._runs_code:
+        if not self.runs_code:
             raise ValueError(
-                f"kubeconfig {self._path} needs an exec plugin or OIDC, which -no-code does not run; "
+                f"kubeconfig {self.path} needs an exec plugin or OIDC, which -no-code does not run; "
                 "use one with a token or a certificate"
             )
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command,
+                *self.command,
                 *self._arguments,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -401,15 +398,15 @@ class Kubeconfig:
             )
         except OSError as error:
             raise ValueError(
-                f"cannot start {self._command[0]} to read kubeconfig {self._path}: {error.strerror}"
+                f"cannot start {self.command[0]} to read kubeconfig {self.path}: {error.strerror}"
             ) from None
         restore_limit(process.pid)  # in time: it starts nothing before it has read its input
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 output, errors = await process.communicate(msgspec.json.encode(self._remembered))
         except TimeoutError:
             raise ValueError(
-                f"kubeconfig {self._path} gave no credentials within {self._timeout:g} s; "
+                f"kubeconfig {self.path} gave no credentials within {self.timeout:g} s; "
                 "does its exec plugin wait for input?"
             ) from None
         finally:
@@ -423,7 +420,7 @@ class Kubeconfig:
             said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
             last = Redaction(self._remembered.values())(said)[:400]
             raise ValueError(
-                f"the process that reads kubeconfig {self._path} ended with status "
+                f"the process that reads kubeconfig {self.path} ended with status "
                 f"{process.returncode}: {last or 'no output'}"
             ) from None
         if found.error:
@@ -433,7 +430,7 @@ class Kubeconfig:
     def _warn_once(self, sentence: str) -> None:
         if sentence not in self._warned:
             self._warned.add(sentence)
-            self._warn(sentence)
+            self.warn(sentence)
 
 
 def _needs_plugin(path: str, context: str) -> bool:

@@ -23,6 +23,7 @@ Source: Kubernetes API concepts; client-go 1.36 tools/cache/reflector.go for num
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -95,26 +96,22 @@ class Observer:
         """Receive the reason for a complete initial state and the number of missed deletions."""
 
 
+@dataclass(eq=False)
 class Reflector:
     """The state of one scope; see the rules above."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        deliver: Callable[[Sequence[objects.Event]], None],
-        observer: Observer,
-        random: Random,
-    ) -> None:
-        self.scope = scope
+    scope: Scope
+    deliver: Callable[[Sequence[objects.Event]], None]
+    observer: Observer
+    random: Random
+
+    def __post_init__(self) -> None:
         self.version = ""
         self.synced = False
         self.known: set[Key] = set()
         self.failure = ""  # why the last request failed, as a sentence
         self.forbidden = False  # whether it failed for lack of permissions
-        self._deliver = deliver
-        self._observer = observer
-        self._random = random
-        self._backoff = Backoff(random)
+        scope, self._backoff = self.scope, Backoff(self.random)
         self._events: JsonEvents | ProtobufEvents = JsonEvents(scope.resource)
         self._body = bytearray()
         self._is_protobuf = False
@@ -217,11 +214,11 @@ class Reflector:
         if self._events.skipped:
             self._events.skipped = 0
             self._oversized = True
-            self._observer.rejected(("", ""), f"it is longer than {MAX_LINE_LEN} octets")
+            self.observer.rejected(("", ""), f"it is longer than {MAX_LINE_LEN} octets")
         if batch or (not was_synced and self.synced):
-            self._deliver(batch)
+            self.deliver(batch)
         for kind in kinds:  # last, so that no event waits for it
-            self._observer.received(kind)
+            self.observer.received(kind)
         return wanted
 
     def close(self, now: float, error: str = "") -> None:
@@ -302,7 +299,7 @@ class Reflector:
         batch: list[objects.Event],
     ) -> None:
         if found is None:
-            self._observer.rejected(key, fault)
+            self.observer.rejected(key, fault)
             if self._reason and key in self.known:
                 self._seen.add(key)
             return
@@ -330,7 +327,7 @@ class Reflector:
         self._following = page.following
         if not page.following:
             self._complete(page.resource_version, batch)
-        self._deliver(batch)
+        self.deliver(batch)
 
     def _reduce_page(self) -> None:
         """Request fewer objects at a time, because a page has too many octets."""
@@ -358,7 +355,7 @@ class Reflector:
         self._seen = set()
         self.version = version
         self.synced = True
-        self._observer.relisted(self._reason, len(missed))
+        self.observer.relisted(self._reason, len(missed))
         self._reason, self._paged, self._broke_off = "", True, False
         self._following = ""
 
@@ -391,7 +388,7 @@ class Reflector:
         return {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(self._random.randint(*WATCH_SECONDS)),
+            "timeoutSeconds": str(self.random.randint(*WATCH_SECONDS)),
         }
 
     def _deletion(self, key: Key) -> Deleted:

@@ -11,8 +11,8 @@ Source: k8s.io/kubernetes pkg/proxy/topology.go, endpointslicecache.go.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.cause import Cause
@@ -24,7 +24,7 @@ from hsdns.causes.labels import (
     mismatch,
     unlike,
 )
-from hsdns.causes.pod import Trouble, trouble_of
+from hsdns.causes.pod import cut, trouble_of
 from hsdns.causes.ports import (
     choices,
     differing_ports,
@@ -57,16 +57,6 @@ from hsdns.cluster.objects import (
 FQDN: Final = "FQDN"
 _FAILURE: Final = "ReplicaFailure"  # a condition of Deployments and ReplicaSets
 Listed = Sequence[tuple[EndpointSlice, Endpoint]]
-
-
-class _Why(NamedTuple):
-    """A cause without what fails."""
-
-    code: str
-    place: str
-    sentence: str
-    todo: str
-    since: str = ""
 
 
 def is_headless(service: Service) -> bool:
@@ -118,8 +108,7 @@ def cause_behind(view: View, service: Service, port: ServicePort | None = None) 
     used = [each for _, each in listed if _is_used(service, each, slices)]
     if used:
         port = port or (service.spec.ports or [ServicePort()])[0]
-        why = _of_ports(view, service, port, followed)
-        return Cause(*why)
+        return _of_ports(view, service, port, followed)
     why = _of_unready(view, service, listed) if listed else _of_none(view, service, slices)
     tail = ""
     if listed and is_headless(service):
@@ -127,7 +116,7 @@ def cause_behind(view: View, service: Service, port: ServicePort | None = None) 
         if is_tolerant(service):
             todo = f"set publishNotReadyAddresses: true in the spec of {place(service)}"
             why = why._replace(code="HS142", place=place(service), todo=todo)
-    return Cause(*why._replace(sentence=f"{_head(service, len(listed))}{why.sentence}{tail}"))
+    return why._replace(sentence=f"{_head(service, len(listed))}{why.sentence}{tail}")
 
 
 def is_tolerant(service: Service) -> bool:
@@ -175,34 +164,36 @@ def _is_used(service: Service, endpoint: Endpoint, slices: Sequence[EndpointSlic
 # Endpoints that are not ready.
 
 
-def _of_unready(view: View, service: Service, listed: Listed) -> _Why:
+def _of_unready(view: View, service: Service, listed: Listed) -> Cause:
     namespace = service.metadata.namespace
-    for _, endpoint in listed:
-        name = (endpoint.target_ref.name if endpoint.target_ref else "") or ""
-        pod = view.pod(namespace, name)
-        trouble = trouble_of(pod) if pod is not None else None
-        if trouble is not None:
-            return _of_trouble(trouble, f"Pod {namespace}/{name}", namespace)
+    names = [(each.target_ref.name if each.target_ref else "") or "" for _, each in listed]
+    pods = (pod for pod in (view.pod(namespace, each) for each in names) if pod is not None)
+    for cause in filter(None, map(_of_pod, pods)):
+        return cause
     part, endpoint = listed[0]
+    where = f"EndpointSlice {namespace}/{part.metadata.name}"
     conditions = endpoint.conditions
     shown = ": terminating" if conditions is not None and conditions.terminating else ""
-    name = (endpoint.target_ref.name if endpoint.target_ref else "") or ""
-    if name:
-        todo = f"kubectl -n {namespace} describe pod {name}"
-    else:
-        todo = f"set conditions.ready of the endpoints in EndpointSlice {namespace}/{part.metadata.name}"
-    return _Why("HS143", f"EndpointSlice {namespace}/{part.metadata.name}", shown, todo)
+    todo = f"set conditions.ready of the endpoints in {where}"
+    if names[0]:
+        todo = f"kubectl -n {namespace} describe pod {names[0]}"
+    return Cause("HS143", where, shown, todo)
 
 
-def _of_trouble(trouble: Trouble, where: str, namespace: str) -> _Why:
-    todo = f"kubectl -n {namespace} {trouble.tells}"
-    return _Why("HS143", where, f": {trouble.sentence}", todo, trouble.since)
+def _of_pod(pod: PodManifest) -> Cause | None:
+    """Why a pod is not ready, after a colon."""
+    trouble = trouble_of(pod)
+    if trouble is None:
+        return None
+    namespace = pod.metadata.namespace
+    where, todo = f"Pod {namespace}/{pod.metadata.name}", f"kubectl -n {namespace} {trouble.tells}"
+    return Cause("HS143", where, f": {trouble.sentence}", todo, trouble.since)
 
 
 # No endpoints.
 
 
-def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _Why:
+def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> Cause:
     namespace, name = service.key
     selector = service.spec.selector or {}
     if not selector:
@@ -212,10 +203,12 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
             todo = (
                 f"write {place(service)} with type: ExternalName, and the host name as externalName"
             )
-            return _Why("HS002", part, f": {part}: {NO_ADDRESSES}", todo)
+            if is_headless(service):
+                return Cause("HS002", part, f" with an address: {part} has host names", todo)
+            return Cause("HS002", part, f": {part}: {NO_ADDRESSES}", todo)
         if slices:
             part = f"EndpointSlice {namespace}/{slices[0].metadata.name}"
-            return _Why("", part, ": its EndpointSlices are empty", f"add endpoints to {part}")
+            return Cause("", part, ": its EndpointSlices are empty", f"add endpoints to {part}")
         stray = _stray(view, namespace, name)
         if stray is not None:
             part = f"EndpointSlice {stray.metadata.namespace}/{stray.metadata.name}"
@@ -223,17 +216,17 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
             if owner == name:
                 sentence = f": {part} has its label, but is not in namespace {namespace}"
                 todo = f"create {part} in namespace {namespace}"
-                return _Why("HS151", part, sentence, todo)
+                return Cause("HS151", part, sentence, todo)
             sentence = f": the label of {part} names another Service; {unread_slice(owner)}"
             todo = f"set the label {SERVICE_NAME_LABEL} of {part} to {name}"
-            return _Why("HS151", part, sentence, todo)
+            return Cause("HS151", part, sentence, todo)
         mark = mirror_mark(view.endpoints.get(service.key))
         if mark:
             part = f"Endpoints {namespace}/{name}"
-            return _Why(
+            return Cause(
                 "HS153", part, f": {part}: {not_mirrored(mark)}", f"remove {mark} of {part}"
             )
-        return _Why(
+        return Cause(
             "",
             place(service),
             ": it has no selector and no EndpointSlice",
@@ -243,7 +236,7 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> _
     if pods:
         return _of_selected(service, pods)
     if PODS in view.unknown:
-        return _Why(
+        return Cause(
             "",
             place(service),
             f"; pods are not known: {view.unknown[PODS]}",
@@ -283,13 +276,11 @@ def unread_slice(owner: str) -> str:
     return f"there is no Service {owner}, so nothing reads the slice"
 
 
-def _of_selected(service: Service, pods: Sequence[PodManifest]) -> _Why:
+def _of_selected(service: Service, pods: Sequence[PodManifest]) -> Cause:
     namespace = service.metadata.namespace
     running = [each for each in pods if each.status.phase not in TERMINAL]
-    for pod in running or pods:
-        trouble = trouble_of(pod)
-        if trouble is not None:
-            return _of_trouble(trouble, f"Pod {namespace}/{pod.metadata.name}", namespace)
+    for cause in filter(None, map(_of_pod, running or pods)):
+        return cause
     name = pods[0].metadata.name
     status = pods[0].status
     if not status.pod_ip and not status.pod_ips:
@@ -297,73 +288,68 @@ def _of_selected(service: Service, pods: Sequence[PodManifest]) -> _Why:
     else:
         sentence = f": pod {name}, which its selector matches, is in no EndpointSlice"
     todo = f"kubectl -n {namespace} describe endpointslices -l {SERVICE_NAME_LABEL}={service.metadata.name}"
-    return _Why("", f"Pod {namespace}/{name}", sentence, todo)
+    return Cause("", f"Pod {namespace}/{name}", sentence, todo)
 
 
-def _of_workload(view: View, found: Controlled) -> _Why:
+def _of_workload(view: View, found: Controlled) -> Cause:
     """Why a workload has no pods."""
     meta, spec = found.workload.metadata, found.workload.spec
     where, kubectl = f"{found.kind} {meta.namespace}/{meta.name}", f"kubectl -n {meta.namespace}"
     named = f"{found.kind.lower()}/{meta.name}"
     if spec.replicas == 0 and found.kind != "DaemonSet":
-        todo = f"set spec.replicas of {where}"
+        todo = f"set spec.replicas of {where} to 1 or more"
         if view.is_live:
             todo = f"{kubectl} scale {named} --replicas=1"
-        return _Why("", where, f": {found} has replicas: 0", todo)
+        return Cause("", where, f": {found} has replicas: 0", todo)
     if found.kind == "StatefulSet" and len(meta.name) > MAX_SET_NAME:
-        return _Why(
+        return Cause(
             "",
             where,
             f": {found} has no pods: its name has {len(meta.name)} characters, and {MAX_SET_NAME} are possible",
             f"give {where} a name of at most {MAX_SET_NAME} characters",
         )
     if spec.suspend:
-        return _Why(
+        return Cause(
             "",
             where,
             f": {found} is suspended",
             f"set spec.suspend of {where} to false",
         )
-    conditions = [*(found.workload.status.conditions or ())]
-    for each in view.workloads(meta.namespace):
-        owners = each.workload.metadata.owner_references or ()
-        if any((one.kind, one.name) == (found.kind, meta.name) for one in owners):
-            conditions += each.workload.status.conditions or ()
-    for condition in conditions:
+    own = [found] + [
+        each
+        for each in view.workloads(meta.namespace)
+        for owner in each.workload.metadata.owner_references or ()
+        if (owner.kind, owner.name) == (found.kind, meta.name)
+    ]
+    describe = f"{kubectl} describe {named}"
+    for condition in (one for each in own for one in each.workload.status.conditions or ()):
         if condition.type == _FAILURE and condition.status == "True":
-            said = condition.message or condition.reason
-            since = condition.last_transition_time or ""
-            return _Why(
-                "",
-                where,
-                f": {found} cannot create pods: {said}",
-                f"{kubectl} describe {named}",
-                since,
-            )
+            said, since = condition.message or condition.reason, condition.last_transition_time
+            return Cause("", where, f": {found} cannot create pods: {said}", describe, since or "")
         if condition.type in ("Complete", "Failed") and condition.status == "True":
             word = "finished" if condition.type == "Complete" else "failed"
-            return _Why("", where, f": {found} has {word}", f"{kubectl} describe {named}")
-    return _Why(
-        "",
-        where,
-        f": {found}, whose pods its selector matches, has none",
-        f"{kubectl} describe {named}",
-    )
+            return Cause("", where, f": {found} has {word}", describe)
+    for each in own:
+        event = view.failures.get((meta.namespace, each.kind, each.name))
+        if event is not None:
+            said, since = cut(event.message or ""), event.last_timestamp
+            return Cause("", where, f": {found} cannot create pods: {said}", describe, since or "")
+    return Cause("", where, f": {found}, whose pods its selector matches, has none", describe)
 
 
-def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> _Why:
+def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> Cause:
     namespace, name = service.key
     where, candidates = place(service), view.labelled(namespace)
     near = candidates.nearest(name, selector, service.metadata.labels or {})
     if near is not None:
         sentence = f": {mismatch(selector, near.place, near.labels)}"
-        return _Why("HS101", where, sentence, _patch(view, service, selector, near.labels))
+        return Cause("HS101", where, sentence, _patch(view, service, selector, near.labels))
     for other, found in view.elsewhere(namespace, selector):
         sentence = f": {in_other_namespace(selector, namespace, found.place, other)}"
         todo = f"create {where} in namespace {other}, or the pods in {namespace}"
-        return _Why("HS101", where, sentence, todo)
+        return Cause("HS101", where, sentence, todo)
     sentence = f": {unlike(selector, f'namespace {namespace}', has_pods=bool(candidates))}"
-    return _Why("HS101", where, sentence, f"kubectl -n {namespace} get pods --show-labels")
+    return Cause("HS101", where, sentence, f"kubectl -n {namespace} get pods --show-labels")
 
 
 def _patch(
@@ -388,7 +374,7 @@ def _patch(
 
 def _of_ports(
     view: View, service: Service, port: ServicePort, slices: Sequence[EndpointSlice]
-) -> _Why:
+) -> Cause:
     """Why no slice has a port of a Service, though it has endpoints."""
     namespace, selector = service.metadata.namespace, service.spec.selector or {}
     if selector and isinstance(port.target_port, str):
@@ -402,7 +388,7 @@ def _of_ports(
         known = {each.name: each for each in every if each.name}
         meant = meant_port(port, known)
         right = meant or choices(every) or "the number of the port"
-        return _Why(
+        return Cause(
             "HS111",
             place(service),
             wrong_target(port, known, meant, whose),
@@ -412,8 +398,8 @@ def _of_ports(
     where = f"EndpointSlice {namespace}/{part.metadata.name}"
     if not part.ports:
         todo = f"add port {port.port} to {where}"
-        return _Why("HS152", where, without_ports(place(service), where), todo)
-    return _Why(
+        return Cause("HS152", where, without_ports(place(service), where), todo)
+    return Cause(
         "HS113",
         where,
         differing_ports(port, place(service), (each.name or "" for each in part.ports), where),
@@ -447,24 +433,18 @@ def cause_of_pod(view: View, namespace: str, service_name: str, label: str) -> C
         return _without_service(view, namespace, service_name, found, pod if is_own else None)
     if pod is None:
         return _not_created(view, found, label) if found is not None else None
-    name, where = pod.metadata.name, f"Pod {namespace}/{pod.metadata.name}"
-    trouble = trouble_of(pod)
+    name, why = pod.metadata.name, _of_pod(pod)
     own = next(
         (each for _, each in listed if each.target_ref and each.target_ref.name == name), None
     )
     if own is not None and not is_ready(own):
-        sentence = f"endpoint {label} of {place(service)} is not ready"
-        why = (
-            _of_trouble(trouble, where, namespace)
-            if trouble
-            else _Why("HS143", where, "", f"kubectl -n {namespace} describe pod {name}")
-        )
-        return Cause(*why._replace(sentence=f"{sentence}{why.sentence}; {published(service)}"))
-    if trouble is not None:
-        why = _of_trouble(trouble, where, namespace)
-        return Cause(
-            *why._replace(sentence=f"endpoint {label} of {place(service)} is missing{why.sentence}")
-        )
+        todo = f"kubectl -n {namespace} describe pod {name}"
+        why = why or Cause("HS143", f"Pod {namespace}/{name}", "", todo)
+        sentence = f"endpoint {label} of {place(service)} is not ready{why.sentence}"
+        return why._replace(sentence=f"{sentence}; {published(service)}")
+    if why is not None:
+        sentence = f"endpoint {label} of {place(service)} is missing{why.sentence}"
+        return why._replace(sentence=sentence)
     selector = service.spec.selector or {}
     if own is None and not selector.items() <= (pod.metadata.labels or {}).items():
         labels = pod.metadata.labels or {}
@@ -532,23 +512,13 @@ def _short(labels: Mapping[str, str]) -> dict[str, str]:
 
 def _not_created(view: View, found: Controlled, label: str) -> Cause:
     """Why a StatefulSet has not created a pod."""
-    namespace = found.workload.metadata.namespace
-    if found.workload.spec.pod_management_policy != "Parallel":
-        for pod in _earlier(view, found, label):
-            trouble = trouble_of(pod)
-            if trouble is not None:
-                why = _of_trouble(trouble, f"Pod {namespace}/{pod.metadata.name}", namespace)
-                sentence = (
-                    f"pod {label} is not created before the one before it is ready{why.sentence}"
-                )
-                return Cause(*why._replace(sentence=sentence))
+    spec, namespace = found.workload.spec, found.workload.metadata.namespace
+    before = 0 if spec.pod_management_policy == "Parallel" else int(label.rpartition("-")[2])
+    last = min(before, spec.ordinals.start + (spec.replicas or 0))
+    names = (f"{found.name}-{ordinal}" for ordinal in range(spec.ordinals.start, last))
+    pods = (pod for pod in (view.pod(namespace, each) for each in names) if pod is not None)
+    for why in filter(None, map(_of_pod, pods)):
+        sentence = f"pod {label} is not created before the one before it is ready{why.sentence}"
+        return why._replace(sentence=sentence)
     why = _of_workload(view, found)
-    return Cause(*why._replace(sentence=f"pod {label} is not created{why.sentence}"))
-
-
-def _earlier(view: View, found: Controlled, label: str) -> Iterator[PodManifest]:
-    number = int(label.rpartition("-")[2])
-    for ordinal in range(found.workload.spec.ordinals.start, number):
-        pod = view.pod(found.workload.metadata.namespace, f"{found.name}-{ordinal}")
-        if pod is not None:
-            yield pod
+    return why._replace(sentence=f"pod {label} is not created{why.sentence}")

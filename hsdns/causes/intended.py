@@ -9,12 +9,14 @@ Rule 2: an ExternalName means its own name only.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hsdns.causes.view import Controlled, View
 from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.cluster.controllers.workload import TERMINAL
 from hsdns.cluster.objects import Service, ServicePort
+
+MOST_PODS: Final = 10_000  # of a StatefulSet; a cluster has 150,000 at most
 
 
 class Intended(NamedTuple):
@@ -48,7 +50,8 @@ def of_workload(found: Controlled) -> Iterator[Intended]:
     meta, spec = found.workload.metadata, found.workload.spec
     if found.kind != "StatefulSet" or not spec.service_name:
         return
-    for ordinal in range(spec.ordinals.start, spec.ordinals.start + (spec.replicas or 0)):
+    count = min(spec.replicas or 0, MOST_PODS)
+    for ordinal in range(spec.ordinals.start, spec.ordinals.start + count):
         pod = f"{meta.name}-{ordinal}"
         name = f"{pod}.{spec.service_name}.{meta.namespace}.svc"
         yield Intended(name, meta.namespace, spec.service_name, None, pod)

@@ -233,6 +233,12 @@ def is_misspelt(one: str, other: str) -> bool:
     return SequenceMatcher(None, left, right).ratio() >= _MISSPELT
 
 
+def is_slip(one: str, other: str) -> bool:
+    """Whether a misspelt value is surely that, and not another word of a few letters, as `main` and `mail` are."""
+    is_other = len(one) == len(other) < 2 * _LONG and sorted(one) != sorted(other)
+    return is_misspelt(one, other) and not is_other
+
+
 def _is_one_edit(left: str, right: str) -> bool:
     """Whether one letter is lost, doubled, or in the place of its neighbour, or, of four and more, is another one."""
     if left.lower() == right.lower():

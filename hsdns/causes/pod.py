@@ -116,7 +116,7 @@ def _of_container(pod: PodManifest, found: ContainerStatus, kind: str) -> Troubl
         sentence = f"{where} waits: {reason}"
         if last is not None:
             return Trouble(name, f"{sentence}; it last ended {_ended(last)}", f"{logs} --previous")
-        message = _cut(state.waiting.message or "")
+        message = cut(state.waiting.message or "")
         return Trouble(name, f"{sentence}{f': {message}' if message else ''}", describe)
     if state.terminated is not None:
         is_well = kind != "container" and not state.terminated.exit_code
@@ -153,10 +153,10 @@ def _ended(found: Terminated) -> str:
 
 
 def _said(condition: Condition) -> str:
-    return _cut(condition.message or "") or condition.reason or ""
+    return cut(condition.message or "") or condition.reason or ""
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     """A message without what the scheduler adds about preemption, in one line of bounded length."""
     line = " ".join(text.partition(" preemption:")[0].split()).rstrip(".")
     return line if len(line) <= MOST_SAID else f"{line[:MOST_SAID].rstrip()}…"

@@ -17,6 +17,7 @@ from hsdns.causes.labels import Neighbours
 from hsdns.cluster.controllers.kinds import (
     Condition,
     Endpoints,
+    Event,
     NetworkPolicy,
     OwnedMeta,
     PodManifest,
@@ -83,6 +84,7 @@ class View:
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
         self._labelled: dict[str, Neighbours[Candidate]] = {}
         self._policies: defaultdict[str, list[NetworkPolicy]] = defaultdict(list)
+        self.failures: dict[tuple[str, str, str], Event] = {}  # to create pods
         self.add(objects)
 
     def add(self, objects: Iterable[tuple[str, object]]) -> None:
@@ -102,6 +104,9 @@ class View:
                 self._pods[each.metadata.namespace].append(manifest_of(each))
             elif isinstance(each, Workload):
                 self._workloads[each.metadata.namespace].append(Controlled(kind, each))
+            elif isinstance(each, Event):
+                about = each.involved_object
+                self.failures[each.metadata.namespace, about.kind or "", about.name or ""] = each
             elif isinstance(each, NetworkPolicy):
                 self._policies[each.metadata.namespace].append(each)
 

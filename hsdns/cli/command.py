@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from shutil import get_terminal_size
 from types import UnionType
 from typing import (
     Annotated,
@@ -184,6 +185,11 @@ def say(*lines: object, shown: Callable[[str], str] = printable, flush: bool = F
     _write(sys.stdout, "".join(f"{shown(str(each))}\n" for each in lines))
     if flush:
         sys.stdout.flush()
+
+
+def columns() -> int:
+    """The columns of the terminal; 0 in a pipe, where no line is wrapped."""
+    return get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 def say_text(text: str) -> None:

@@ -151,7 +151,8 @@ def _write_text(found: Iterable[Line]) -> None:
             say(f"; {line['open_ended']}")
             continue
         for record in line["records"]:
-            say(f"{line['name']} {line['ttl']} IN {line['type']} {record}")
+            remark = f" ; {line['behind']}" if "behind" in line else ""
+            say(f"{line['name']} {line['ttl']} IN {line['type']} {record}{remark}")
 
 
 def _write_json(found: Iterable[Line]) -> None:

@@ -343,21 +343,27 @@ class AnswerSet:
 def listed(answer_sets: Iterable[AnswerSet]) -> Iterator[dict[str, Any] | None]:
     """What `hsdns names` and the control door write; None wherever other tasks may run.
 
-    It is an object for each RRset, with its RDATA as in a zone file, and then the sentences of open_ended().
+    It is an object for each RRset, with its RDATA as in a zone file, and then the sentences of open_ended().  `behind`
+    is there if no endpoint is ready behind a name with a cluster IP, and says so.
     """
     sentences: dict[str, None] = {}
     for answer_set in answer_sets:
         sentences |= dict.fromkeys(answer_set.open_ended())
+        lookup = answer_set.lookup
+        is_known = bool(
+            lookup.store.services.endpoint_ips.owners
+        )  # else the source may have no endpoints
         for zone in answer_set.zones:
             for rrset in answer_set.pieces_of_zone(zone):
                 yield None
                 if rrset:
-                    yield from _object(zone, rrset)
+                    behind = lookup.nothing_behind(rrset[0].owner, zone) if is_known else ""
+                    yield from _object(zone, rrset, behind)
     for sentence in sentences:
         yield {"open_ended": sentence}
 
 
-def _object(zone: Name, rrset: RRset) -> Iterator[dict[str, Any] | None]:
+def _object(zone: Name, rrset: RRset, behind: str) -> Iterator[dict[str, Any] | None]:
     owner, rrtype, ttl, _, _ = rrset[0]
     records = []
     for number, record in enumerate(rrset, 1):
@@ -370,6 +376,7 @@ def _object(zone: Name, rrset: RRset) -> Iterator[dict[str, Any] | None]:
         "ttl": ttl,
         "records": records,
         "zone": zone.to_text(),
+        **({"behind": behind} if behind else {}),
     }
 
 

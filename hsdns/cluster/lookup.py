@@ -162,9 +162,10 @@ class NameLookup:
         value = self.store.services.values.get((parsed.namespace, parsed.name))
         if value is None or value.kind != CLUSTER_IP or value.has_endpoints:
             return ""
-        if self.store.settings.noendpoints:
+        settings = self.store.settings
+        if settings.noendpoints:
             return ""
-        return schema.readiness(value, counted=self.store.restored is None)
+        return schema.readiness(value, counted=settings.not_ready and self.store.restored is None)
 
     def pod_entries(self, address: bytes, namespace: bytes) -> int:
         """The number of entries that share the SRV weight of a pod's name: one for each pod, 1 for any address."""

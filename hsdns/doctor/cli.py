@@ -181,7 +181,7 @@ class Doctor(ReadingCommand):
             show_rest,
         )
         from hsdns.rules.diagnosis import diagnose
-        from hsdns.rules.names import failing_names
+        from hsdns.rules.names import failing_names, unread_of
         from hsdns.rules.rule import level_at_least
         from hsdns.sources.cluster_dump import QUERIES
 
@@ -189,15 +189,16 @@ class Doctor(ReadingCommand):
         recorded = self._recorded()
         is_wide, is_text = self.o == "wide", self.o != "json"
         screen = Screen.of_output(is_wide=is_wide)
-        add = self._asking(recorded)
+        add = self._asking(recorded) if self.from_ is None else None
         read = self.read()
         subject = read.subject(self.target)
         complain(*subject.problems)
         names = failing_names(subject)
+        unread = unread_of(subject, names)
         if is_text:
-            show_read(screen, subject, is_file=read.dump is None)
+            show_read(screen, subject, unread, is_file=read.dump is None)
             show_names(screen, names)
-        if read.dump is not None:
+        if read.dump is not None and add is not None:
             progress = Progress()
             progress.show("asking the cluster's DNS servers" * (not self.no_ask))
             add(read, read.dump)
@@ -218,7 +219,7 @@ class Doctor(ReadingCommand):
         else:
             say_json(as_json(shown))
         fails = names.failing or found.findings or found.mesh
-        return BLIND if found.is_blind else 1 if fails else 0
+        return BLIND if unread or found.problems else 1 if fails else 0
 
     def _compare(self) -> int:
         """Compare two clusters; return the exit status; raise FlagError, OSError or ValueError."""

@@ -19,7 +19,7 @@ from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 from hsdns.cli.command import say
-from hsdns.rules.diagnosis import MAIN, Diagnosis, Subject
+from hsdns.rules.diagnosis import Diagnosis, Subject
 from hsdns.rules.mesh import TOOL, MeshFinding
 from hsdns.rules.names import FailingNames, Names
 from hsdns.rules.rule import Finding
@@ -36,9 +36,9 @@ _WIDE: Final = 120  # columns of a list in a pipe
 _MOST_CODES: Final = 8  # of rules in one line
 # Sections of findings by their level, with the mark, and the lines that are left for what follows.
 _LEVELS: Final = {
-    "error": ("Fails now", FAILED, 7),
-    "warning": ("Will fail", WARNED, 6),
-    "note": ("Costs queries, or surprises", NOTED, 5),
+    "error": ("Fails now", FAILED, 8),
+    "warning": ("Will fail", WARNED, 7),
+    "note": ("Costs queries, or surprises", NOTED, 6),
 }
 # Reasons that none of our rules needs, by their word.
 OTHERS: Final = {
@@ -107,7 +107,7 @@ class Screen:
         mark = f"{self._painted(self._marks[rows[0].mark], _COLOURS[rows[0].mark])} {title}: "
         head, tail = f"{len(rows)} more" if not title else str(len(rows)), " (-o wide)"
         width = (self._width or _WIDE) - len(title) - len(head) - len(tail) - 2 * _INDENT - 4
-        names = ", ".join(dict.fromkeys(row.short or row.code for row in rows))
+        names = ", ".join(dict.fromkeys(filter(None, (row.short or row.code for row in rows))))
         if len(names) > width:
             names = f"{names[:width].rpartition(', ')[0]}, …"
         text = f"{head}: {printable(names)}" if names.strip(", …") else head
@@ -162,12 +162,13 @@ class Shown(NamedTuple):
         ]
 
 
-def show_read(screen: Screen, subject: Subject, *, is_file: bool) -> None:
+def show_read(
+    screen: Screen, subject: Subject, unread: Mapping[str, str], *, is_file: bool
+) -> None:
     """Print how much was read of a cluster, and what makes a diagnosis blind."""
     count = len(subject.objects.manifests)
     rows = [] if is_file else [Row(PASSED, f"{count:,} objects read")]
-    reasons = {key: reason for key, reason in subject.reasons.items() if key in MAIN}
-    rows += [Row(FAILED, each) for each in _by_reason(reasons)]
+    rows += [Row(FAILED, each) for each in _by_reason(unread)]
     screen.section("Objects", rows, 18)
 
 
@@ -196,7 +197,7 @@ def show_names(screen: Screen, names: Names) -> None:
     elif not rows and names.total:
         one = "it" if names.total == 1 else "each"
         rows = [Row(PASSED, f"{counted(names.total, 'name')}: something stands behind {one}")]
-    screen.section("Names", rows, 9)
+    screen.section("Names", rows, 10)
 
 
 def _named(found: FailingNames) -> str:
@@ -207,14 +208,15 @@ def _named(found: FailingNames) -> str:
 def show_rest(screen: Screen, shown: Shown, *, is_wide: bool) -> None:
     """Print the sections after the names."""
     found = shown.found
-    asked = [Row(PASSED if each.is_right else FAILED, each.sentence) for each in found.asked]
-    asked.sort(key=lambda row: row.mark == PASSED)
-    screen.section("DNS servers", asked, 8)
+    marks = {True: PASSED, False: FAILED, None: SKIPPED}
+    asked = [Row(marks[each.is_right], each.sentence) for each in found.asked]
+    asked.sort(key=lambda row: row.mark != FAILED)
+    screen.section("DNS servers", asked, 9)
     for level, (title, mark, reserve) in _LEVELS.items():
         listed = [each for each in shown.others if each.level == level]
         screen.section(title, list(_rows(listed, mark, is_wide=is_wide)), reserve)
-    screen.section(TOOL, [_of_mesh(each) for each in found.mesh], 4)
-    screen.section("Checks", list(_checks(found, is_wide=is_wide)), 2)
+    screen.section(TOOL, [_of_mesh(each) for each in found.mesh], 5)
+    screen.section("Checks", list(_checks(found, is_wide=is_wide)), 3)
     if is_wide:
         pages = {each.rule.code: each.rule for each in found.findings}
         rows = [

@@ -42,7 +42,6 @@ from hsdns.cluster.objects import (
     ServicePort,
     ServiceSpec,
     identity,
-    labels_text,
 )
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.schema import POD, ParsedName
@@ -183,9 +182,7 @@ class Candidates:
                 external_name="name.invalid",
             )
             yield self._because(*change[:4])
-        yield self._as_headless(
-            f"{place} is of type ExternalName, which has a name of its own only"
-        )
+        yield self._as_headless(f"{place} is of type ExternalName, and no names exist below it")
 
     def _of_cluster_ip(self) -> Changes:
         place, ports = self._place, [self._service_port]
@@ -276,12 +273,13 @@ class Candidates:
             count = f"{len(meant) - len(unready)} of {len(meant)} endpoints of {place} are ready"
             if asked:
                 count = f"endpoint {asked} of {place} is not ready"
-            publishing = (
-                "" if self._is_import else f", or publishNotReadyAddresses of {place} is true"
-            )
+            publishing, flag = "", "a ServiceImport has ready endpoints only"
+            if isinstance(self._owner, Service):
+                publishing = f", or publishNotReadyAddresses of {place} is true"
+                flag = published(self._owner)
             yield self._because(
                 _slice_place(unready[0][0]),
-                f"{count}{_conditions(*unready[0], self._kept)}; {self._published}",
+                f"{count}{_conditions(*unready[0], self._kept)}; {flag}",
                 f"an endpoint of {place} is ready{publishing}",
                 partial(_all_ready, [each for _, each in unready]),
             )
@@ -313,13 +311,6 @@ class Candidates:
         if self._why is None:
             return Change(place, cause, needed, make, todo)
         return Change(place, self._why.sentence, needed, make, self._why.todo)
-
-    @property
-    def _published(self) -> str:
-        """The field that puts endpoints that are not ready into answers."""
-        if isinstance(self._owner, ServiceImport):
-            return "a ServiceImport has ready endpoints only"
-        return published(self._owner)
 
     def _labels(self, part: EndpointSlice, endpoint: Endpoint) -> set[bytes]:
         """The labels that the server would give an endpoint if it were ready."""
@@ -393,17 +384,10 @@ class Candidates:
             return
 
     def _why_none(self) -> str:
-        slices, owner = self._scene.slices, self._owner
-        selector = (owner.spec.selector if isinstance(owner, Service) else None) or {}
+        slices = self._scene.slices
         if any(part.endpoints for part in slices):
             return " with a usable address and port"
-        if not selector:
-            return (
-                ": its EndpointSlices are empty"
-                if slices
-                else ": it has no selector and no EndpointSlice"
-            )
-        return f": no pod with labels {labels_text(selector)} is known"
+        return ": its EndpointSlices are empty" if slices else ": it has no EndpointSlice"
 
     def _with_ports(self, scene: Scene) -> Scene:
         """Give the first port of each slice the name and protocol of the question."""

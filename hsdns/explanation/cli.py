@@ -29,7 +29,6 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlencode
 
@@ -42,6 +41,7 @@ from hsdns.cli.command import (
     FORMATS,
     IN_NAMESPACE,
     FlagError,
+    columns,
     complain,
     flag,
     say,
@@ -273,8 +273,7 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
         from hsdns.explanation.text import lines
 
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        width = get_terminal_size((0, 0)).columns  # 0 in a pipe
-        say(*lines(found, width, colour=colour, with_history=with_history), shown=str)
+        say(*lines(found, columns(), colour=colour, with_history=with_history), shown=str)
 
 
 def say_meant(text: str, name: str) -> None:

@@ -251,7 +251,7 @@ def _causes(
         if "ignores the line search" in remark:
             yield ClientCause(
                 f"{remark}, so it tries no search domain",
-                f"dnsConfig.searches are fewer or shorter: the line may have {LINE_LEN} octets",
+                f"list fewer or shorter domains in dnsConfig.searches: the line may have {LINE_LEN} octets",
                 setting._replace(text=_shortened(setting.text)),
             )
     if client.pod is not None and "search " not in client.added:
@@ -261,19 +261,19 @@ def _causes(
             yield ClientCause(
                 f"the kubelet writes {len(failed.search)} of {len(whole)} search domains into the resolv.conf, "
                 f"and leaves out {left_out[0]}" + (" and others" if len(left_out) > 1 else ""),
-                "there are fewer search domains, or shorter ones",
+                "list fewer or shorter search domains",
                 _with_search(setting, whole),
             )
     if failed.ndots <= dots and not name.endswith("."):
         yield ClientCause(
             f"{name} has {counted(dots, 'dot')} and ndots is {failed.ndots}, so {resolver} tries no search domain",
-            f"ndots is {dots + 1} or more, or the whole name is asked",
+            f"set ndots to {dots + 1} or more, or use the whole name",
             setting._replace(text=f"{setting.text}options ndots:{dots + 1}\n"),
         )
     if not name.endswith("."):
         yield ClientCause(
             f"the search list catches {name}: {failed.why}",
-            f"the name ends with a dot, {name}., and is asked as it is",
+            f"write the name with a dot at its end, {name}.",
             setting,
             f"{name}.",
         )
@@ -281,7 +281,7 @@ def _causes(
         if other:
             yield ClientCause(
                 failed.why,
-                f"it is {other}" if other == NEWER.get(resolver) else f"{other} goes on",
+                f"use {other}" if other == NEWER.get(resolver) else f"use {other}, which goes on",
                 setting._replace(resolver=other),
             )
     for suffix in _suffixes(client, failed):
@@ -290,7 +290,7 @@ def _causes(
             f"the search list has no {suffix}, where {_short(name)} exists; it has {_shown(failed.search)}"
             if has != "none"
             else f"there is no search list, and {_short(name)} exists in {suffix}",
-            f"{_short(name)}.{suffix} is asked",
+            f"use {_short(name)}.{suffix}",
             _with_search(setting, (*failed.search, suffix), dots),
         )
 
@@ -306,16 +306,16 @@ def _of_policy(client: Client, setting: Setting) -> Iterator[ClientCause]:
     named, asks = f"its dnsPolicy is {dns.policy}", _asks_another(client.pod, setting)
     if dns.policy == "ClusterFirst" and dns.on_host_network:
         cause = f"{named}, which on the host network means Default: it {asks}"
-        yield ClientCause(cause, f"dnsPolicy is {HOST_NETWORK}", fixed)
+        yield ClientCause(cause, f"set dnsPolicy: {HOST_NETWORK}", fixed)
     elif dns.policy in ("Default", "None") and not is_cluster:
-        yield ClientCause(f"{named}, so it {asks}", "dnsPolicy is ClusterFirst", fixed)
+        yield ClientCause(f"{named}, so it {asks}", "set dnsPolicy: ClusterFirst", fixed)
     elif dns.policy in ("Default", "None"):
         search = MODELS[setting.resolver].read(setting.text).search
         yield ClientCause(
             f"{named}, so its search list is {_shown(search)}"
             if search
             else f"{named} and its dnsConfig has no searches, so it has no search list",
-            "dnsPolicy is ClusterFirst, or dnsConfig has the searches",
+            "set dnsPolicy: ClusterFirst, or write the searches into dnsConfig",
             fixed,
         )
 
@@ -330,7 +330,7 @@ def _other_server(pod: ClientPod, setting: Setting, failed: LookupReport) -> Cli
     if last is None or setting.is_seen(last.nameserver):
         return None
     cause = f"its dnsPolicy is {pod.dns.policy}, so it {_asks_another(pod, setting)}"
-    return ClientCause(cause, "that server is asked", setting)
+    return ClientCause(cause, "see what that server answers", setting)
 
 
 def _suffixes(client: Client, failed: LookupReport) -> Iterator[str]:

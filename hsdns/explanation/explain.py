@@ -228,18 +228,21 @@ class Explainer:
         elif doubt.why and not is_dead_end and (outcome != "could not tell" or doubt.is_unread):
             outcome, cause = "could not tell", doubt.why
             blind = [] if doubt.is_unread else blind
-        near, is_meant = Nearest(), False
+        todo = ADD_FORWARD if ADD_FORWARD in cause else ""
+        if not todo and outcome in ("leads nowhere", "does not resolve") and cluster is not None:
+            todo = cluster.todo(needed)
+        if not todo and outcome == "does not resolve" and not reply.rcode and service is not None:
+            todo = _of_family(service, qtype)
+        near = Nearest()
         if outcome != "resolves" and reply.rcode and not _is_unanswered(visits, reply):
             near = await self._nearest(query, cluster)
-            is_missing = cluster is not None and cluster.is_missing
-            is_meant = cluster is not None and cluster.cause is not None
-            if near.names and (cluster is None or is_missing) and not is_meant:
-                whom = next((each.whom for each in visits if each.whom and not each.is_loop), "")
-                if cluster is not None and outcome == "could not tell" and not whom:
-                    cause = f"{cause}; {near.hint}"
-                else:
-                    is_empty = edges.is_builtin and cluster is None and not whom
-                    cause = _with_names(near, "" if is_empty else cause, needed, whom)
+        if near.names and (cluster is None or (cluster.is_missing and cluster.cause is None)):
+            whom = next((each.whom for each in visits if each.whom and not each.is_loop), "")
+            if edges.is_builtin and cluster is None and not whom:
+                cause = ""  # where it would be asked does not matter
+            is_known = whom or cluster is None or outcome != "could not tell"
+            cause, use = _with_names(near, cause, needed, whom, replaces=bool(is_known))
+            todo = use or todo
         await pause()
         found = None if cluster is None else cluster.found
         records = await record_reports(reply, visits, visit, found, pause)
@@ -249,14 +252,6 @@ class Explainer:
             use = table_use(listener, visits, query, reply, dependencies)
             state = table_state(edges.peek, self._servers(listener, qname), query, edges.clock())
             table = table_text(use, state)
-        todo = ""
-        if outcome in ("leads nowhere", "does not resolve") and cluster is not None:
-            todo = cluster.todo(needed)
-        if ADD_FORWARD in cause:
-            todo = ADD_FORWARD
-        is_named = near.shown.startswith("its name is") or _are_absent(needed)
-        if near.shown and near.shown in cause and is_named and near.is_sure and not is_meant:
-            todo = f"use {near.names[0].name.removesuffix('.')}"
         explanation = Explanation(
             VERSION,
             qname.to_text(),
@@ -313,7 +308,7 @@ class Explainer:
             pods = [each for each in seen.objects if isinstance(each, Pod)]
             found = await nearest(block, query.qname, query.qtype, pods, self._edges.pause)
             if found.names:
-                return found
+                return found._replace(shown=_with_what_is_behind(block, found))
         return Nearest()
 
     async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> ObservedProcessor:
@@ -407,7 +402,8 @@ def _outcome(
         qtype = cluster.query.qtype
         cause = cause_of(cluster.block, qtype, made.reply, cluster.found, service, cluster.owners)
         is_alias = service is not None and service.kind == "ExternalName"
-        if cluster.cause is not None and (outcome == "resolves" or is_alias):
+        is_port = cluster.parsed is not None and bool(cluster.parsed.port)
+        if cluster.cause is not None and (outcome == "resolves" or is_alias or is_port):
             leads_nowhere = outcome == "resolves"
             return "leads nowhere" if leads_nowhere else outcome, cluster.cause.sentence
         return outcome, cause
@@ -449,18 +445,59 @@ def _of_pod(query: Query) -> Lead:
     return Lead(pod=text(query.qname.labels[0]) if query.qname.labels else "")
 
 
-def _are_absent(needed: Sequence[Change]) -> bool:
-    """Whether a name needs nothing but objects that are not there, or nothing at all."""
-    return all(each.cause.startswith("there is no ") for each in needed)
+def _with_what_is_behind(block: Kubernetes, near: Nearest) -> str:
+    """What is said of near names, and whether nothing is behind the first one."""
+    name, shown = Name.from_text(near.names[0].name), near.shown
+    zone = name.longest_of(block.zones)
+    behind = block.answers.lookup.nothing_behind(name, zone) if zone is not None else ""
+    if behind and not block.store.services.endpoint_ips.addresses():
+        return shown  # files may have Services only
+    if not behind or near.names[0].name.removesuffix(".") not in shown:
+        return shown
+    return (
+        f"{shown[:-1]}, which has {behind}?"
+        if shown.endswith("?")
+        else f"{shown}, but has {behind}"
+    )
 
 
-def _with_names(near: Nearest, cause: str, needed: Sequence[Change], whom: str) -> str:
-    """The first line with the names that exist; `whom` would be asked for this one."""
-    goes = f"; this name goes to {whom}" if whom else ""
-    if near.why and _are_absent(needed) and (near.is_sure or not cause):
-        return f"{near.hint}{goes}"
+def _is_of_port(near: Nearest) -> bool:
+    """Whether the name that is meant has the port of this one, or its protocol, in another way."""
+    return near.why.startswith(("protocol and port", "the protocol of port", "the name of a port"))
+
+
+def _of_family(service: ServiceReport, qtype: int) -> str:
+    """What to do for a name to have addresses of a family."""
+    if qtype not in (RRType.A, RRType.AAAA) or service.kind == "ExternalName":
+        return ""
+    family, place = (
+        "IPv4" if qtype == RRType.A else "IPv6",
+        f"Service {service.namespace}/{service.name}",
+    )
+    if service.kind == "headless":
+        return (
+            f"add {family} to ipFamilies of {place}, or an EndpointSlice with addressType: {family}"
+        )
+    return (
+        f"set ipFamilyPolicy: PreferDualStack in the spec of {place}, if the cluster has {family}"
+    )
+
+
+def _with_names(
+    near: Nearest, cause: str, needed: Sequence[Change], whom: str, *, replaces: bool
+) -> tuple[str, str]:
+    """The first line with the names that exist, and what to do; `whom` would be asked for this one.
+
+    A name that is meant otherwise `replaces` that there is no object of that name.
+    """
+    use = f"use {near.names[0].name.removesuffix('.')}" if near.is_sure else ""
+    is_absent = all(each.cause.startswith("there is no ") for each in needed) or _is_of_port(near)
+    if near.why and is_absent and replaces and (near.is_sure or not cause):
+        return f"{near.hint}{f'; this name goes to {whom}' if whom else ''}", use
     is_of_pod = bool(needed) and needed[0].place.startswith("Pod ")
-    return f"{cause}; {near.shown if is_of_pod or not near.is_sure else near.hint}"
+    shown = near.shown if is_of_pod or not near.is_sure else near.hint
+    is_named = is_absent or near.shown.startswith("its name is")
+    return f"{cause}; {shown}", use if is_named else ""
 
 
 class _Cluster:
@@ -539,6 +576,10 @@ class _Cluster:
             reasons = [each.removeprefix("plugin/kubernetes: ") for each in self._problems]
             return [*reasons, self.block.unread()]
         found = [*self.seen.remarks, *self.seen.behind, *self.seen.refused]
+        is_unmatched = self.cause is not None and self.cause.code == "HS101"
+        if is_unmatched and self.view is not None and self.view.is_live:
+            # What the selector means may be a workload that was not read.
+            found += list(self.view.unknown.values())[:1]
         if remark := self.block.remark():
             found.insert(0, f"{remark}; a snapshot has no endpoint that was not ready")
         return found

@@ -24,7 +24,7 @@ from hsdns.explanation.client import (
 )
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import TYPES, LookupQuestion
-from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome, to_be_done
+from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
 from hsdns.resolver import MODELS
 from hsdns.resolver.model import STILL_WAITING, UNSEEN, Packet, candidates, wire_of
 from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
@@ -76,7 +76,7 @@ async def explain_for_client(
             alike = [each for each in failed if (each.error == UNSEEN) == (shown.error == UNSEEN)]
             who = _who(asker, shown, alike if len(alike) < len(reports) else ())
             failure = _server_failure(asker, shown, explained)
-            reason, todo = failure or (found.cause, to_be_done(found.needed))
+            reason, todo = failure or (found.cause, found.needed)
             ending = "" if " and " in who else "s"
             gets = f'get{ending} "{shown.error}"'
             if shown.error == STILL_WAITING:

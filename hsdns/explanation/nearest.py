@@ -290,10 +290,16 @@ class _Places:
         *before, name = labels
         for place in sorted(self._with[name]):
             yield Guess((*before, name, place, SVC), "the namespace is missing")
-        for at, label in enumerate(labels[1:]):
-            if label == labels[at]:
-                why = f"the label {text(label)} is in the name twice"
-                yield Guess((*labels[:at], *labels[at + 1 :], SVC), why)
+        for at, label in enumerate(labels):
+            head, rest = labels[:at], (*labels[at + 1 :], SVC)
+            if head and label == head[-1]:
+                yield Guess((*head, *rest), f"the label {text(label)} is in the name twice")
+            for cut in re.finditer(b"-", label):
+                found = (*head, label[: cut.start()], label[cut.end() :], *rest)
+                yield Guess(found, f"a dash in {text(label)} stands in the place of a dot")
+            if head:
+                found = (*head[:-1], head[-1] + b"-" + label, *rest)
+                yield Guess(found, f"a dot before {text(label)} stands in the place of a dash")
         if not before:
             return
         *before, name, namespace = labels
@@ -319,6 +325,7 @@ class _Places:
                 (protocol,): "the name of a port is missing before the protocol",
                 (b"%d" % port.number, protocol): f"port {port.number} has the name {text(named)}",
                 (b"%d" % port.number,): f"port {port.number} has the name {text(named)}",
+                (name, protocol): f"a port of Service {text(name)} has the name {text(named)}",
             }
             if len(words) == 2 and words[0] == named:
                 ways[words] = f"the protocol of port {text(named)} is {text(protocol)}"
@@ -376,7 +383,7 @@ class _Places:
         """The Services with an endpoint of this label, those of the namespace first."""
         namespace, first, address = labels[-1], label + b"-0", address_in(label)
         for places in ((namespace,), [each for each in self._own if each != namespace]):
-            keys = [(place, service) for place in places for service in self._own[place]]
+            keys = ((place, service) for place in places for service in self._own[place])
             found: list[Guess] = []
             for number, (place, service) in enumerate(keys):
                 if number % PIECE == 0:
@@ -426,7 +433,7 @@ class _Places:
                     yield Guess(found, f"spelt like {text(labels[at])}", ALIKE)
         port = text(before[0].removeprefix(b"_")) if before else ""
         for each in _ports(value) if kind == SVC else ():
-            if is_alike(port, text(each.name)):
+            if is_mistyped(port, text(each.name)):
                 found = (b"_" + each.name, b"_" + each.protocol, name, namespace, kind)
                 yield Guess(found, f"spelt like {port}", ALIKE)
 
@@ -487,11 +494,6 @@ def alike_words(word: bytes, words: Iterable[bytes], namespace: str = "") -> Ite
         yield from found
 
 
-def is_alike(word: str, other: str) -> bool:
-    """Whether a word is spelt like another one."""
-    return is_mistyped(word, other) or has_parts(word, other)
-
-
 def is_mistyped(word: str, other: str) -> bool:
     """Whether a person may have typed a word for another one."""
     if word == other or min(len(word), len(other)) < 2:
@@ -532,8 +534,8 @@ def _edits(word: str, other: str, *, is_short: bool) -> int:
 
 # Parts that charts put behind a name, and that people put in front of one.
 BEHIND: Final = frozenset(
-    "svc service services headless hl master primary replica replicas server client cluster node nodes peers "
-    "discovery internal external http lb ro rw".split()
+    "svc service services headless hl master primary secondary replica replicas server client cluster node nodes peers "
+    "discovery internal external http lb ro rw active standby bootstrap broker brokers controller metrics".split()
 )
 IN_FRONT: Final = frozenset("my prod production staging stage dev test qa release".split())
 
@@ -545,7 +547,7 @@ def has_parts(word: str, other: str, namespace: str = "") -> bool:
         return False
     for at in range(len(longer) - len(parts) + 1):
         front, end = "-".join(longer[:at]), at + len(parts)
-        is_release = at == 1 and len(word) < len(other) and front.isalpha()
+        is_release = at <= 2 and len(word) < len(other) and front.replace("-", "").isalpha()
         is_usual = not front or is_release or front in IN_FRONT or front == namespace
         if longer[at:end] == parts and is_usual and BEHIND.issuperset(longer[end:]):
             return True

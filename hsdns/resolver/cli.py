@@ -16,14 +16,13 @@ import json
 import time
 from functools import partial
 from random import Random
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from hsdns.ask.names import DOMAIN
 from hsdns.cli import source
-from hsdns.cli.command import ANY, FORMATS, FlagError, flag, say, say_text
+from hsdns.cli.command import ANY, FORMATS, FlagError, columns, flag, say, say_text
 from hsdns.errors import OperatorError
 from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, name_at, say_meant
 from hsdns.resolver import MODELS
@@ -119,7 +118,7 @@ class Resolve(AskerCommand):
             }
             say_text(json.dumps(content, indent=2))
         else:
-            width = get_terminal_size((0, 0)).columns  # 0 in a pipe
+            width = columns()
             one = as_list(name, lookups[0], width)
             say(*(one if len(lookups) == 1 else as_table(name, lookups, width)))
         errors = {each.error for each in lookups if each.error}

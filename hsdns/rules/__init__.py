@@ -9,5 +9,7 @@ only its arguments and sends no queries; the plugins of a Corefile are set up, a
     objects.py   manifests with their positions, and their relations
     corefile_text.py  Corefiles with their positions, and what a server makes of them
     judging.py   files -> objects and silences; all checks over all objects -> findings
+    names.py     the names that the objects mean to exist, and those that fail
+    diagnosis.py the checks over a cluster: what was found, has passed, or could not be checked
     output.py    findings as text, json, sarif, junit, or annotations of GitHub
 """

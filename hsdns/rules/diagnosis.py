@@ -9,7 +9,7 @@ Rule 4: what will fail according to files fails now in a cluster, if it only dep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -54,11 +54,6 @@ class Diagnosis(NamedTuple):
     silenced: Sequence[Finding] = ()
     asked: Sequence[Asked] = ()
     mesh: Sequence[MeshFinding] = ()
-
-    @property
-    def is_blind(self) -> bool:
-        """Whether the main objects could not be read."""
-        return bool(self.problems) or any(plural in self.reasons for plural in MAIN)
 
 
 class Subject(NamedTuple):
@@ -126,7 +121,8 @@ def diagnose(
     codes = {each.rule.code for each in (*found, *silenced)}
     untold = codes | missing | OF_FILES | left_out
     quiet = [code for code in sorted(CHECKS) if code not in untold]
-    idle = [code for code in quiet if _is_idle(objects, code)]
+    lacking = without_objects(objects)
+    idle = [code for code in quiet if code in lacking or not _has_any(EACH[code](objects))]
     passed = [code for code in quiet if code not in idle]
     servers = asked(objects)
     said, mesh = objects.written(MESH), list[MeshFinding]()
@@ -140,24 +136,8 @@ def diagnose(
     )
 
 
-def _is_idle(objects: Objects, code: str) -> bool:
-    """Whether a rule had nothing to check: no object that it looks at one by one, or none of a kind that it needs."""
-    if not any(True for _ in EACH[code](objects)):
-        return True
-    return any(code in NEEDS[plural] and not is_there for plural, is_there in _kinds_there(objects))
-
-
-def _kinds_there(objects: Objects) -> list[tuple[str, bool]]:
-    """Kinds without which rules find nothing, and whether the files have objects of them."""
-    return [
-        ("services", bool(objects.services)),
-        ("endpointslices", bool(objects.of("EndpointSlice"))),
-        ("networkpolicies", bool(objects.written("NetworkPolicy"))),
-        ("clusterroles", bool(objects.written("ClusterRole"))),
-        ("answers", bool(objects.written(DNS_SERVER))),
-        ("configmaps", bool(objects.corefiles)),
-        ("pods of the cluster's DNS", bool(dns_pods(objects))),
-    ]
+def _has_any(found: Iterable[object]) -> bool:
+    return any(True for _ in found)
 
 
 def _urgency(finding: Finding) -> tuple[object, ...]:
@@ -176,9 +156,17 @@ def _is_shown(places: Collection[str], finding: Finding) -> bool:
 
 
 def without_objects(objects: Objects) -> frozenset[str]:
-    """The rules that find nothing because the files have no objects of a kind."""
-    lacking = [plural for plural, is_there in _kinds_there(objects) if not is_there]
-    return frozenset(code for plural in lacking for code in NEEDS[plural])
+    """The rules that find nothing because there are no objects of a kind."""
+    kinds = {
+        "services": objects.services,
+        "endpointslices": objects.of("EndpointSlice"),
+        "networkpolicies": objects.written("NetworkPolicy"),
+        "clusterroles": objects.written("ClusterRole"),
+        "answers": objects.written(DNS_SERVER),
+        "configmaps": objects.corefiles,
+        "pods of the cluster's DNS": dns_pods(objects),
+    }
+    return frozenset(code for plural, found in kinds.items() if not found for code in NEEDS[plural])
 
 
 def _is_of_file(finding: Finding, patterns: Sequence[SilencePattern]) -> bool:

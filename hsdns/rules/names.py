@@ -24,7 +24,7 @@ from hsdns.cluster.objects import Pod
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError
 from hsdns.rules.corefile_text import zones_of
-from hsdns.rules.diagnosis import Subject
+from hsdns.rules.diagnosis import MAIN, Subject
 from hsdns.rules.objects import Objects
 from hsdns.sources.manifests import view_of
 from hsdns.wire.name import Name
@@ -75,6 +75,12 @@ def failing_names(subject: Subject) -> Names:
     groups = sorted(found.values(), key=lambda each: each.names[0].split(".")[::-1])
     every = (f"Service {'/'.join(service_of(each.name))}" for each in intended(view))
     return Names(groups, sum(places is None or each in places for each in every), told)
+
+
+def unread_of(subject: Subject, names: Names) -> dict[str, str]:
+    """The main kinds that could not be read, with the reasons; of manifests, controllers make what is missing."""
+    kinds = MAIN if subject.is_cluster or names.unknown else ("services",)
+    return {plural: reason for plural, reason in subject.reasons.items() if plural in kinds}
 
 
 def service_of(name: str) -> tuple[str, str]:

@@ -100,6 +100,7 @@ _BOLD, _DIM = "1", "2"
 _WIDTH: Final = 100  # of the part of a long line that is shown
 _BEFORE: Final = 40  # of it before the place
 _MARKED: Final = re.compile(r"[^\s,;{}\[\]]*[^\s,;:{}\[\]]|.")
+_WORD: Final = re.compile(r"[\w.-]+")
 _REPAIRED: Final = "[*]"
 
 
@@ -117,13 +118,15 @@ def _plain(report: Report, *, colour: bool) -> list[str]:
         lines += ["", painted(printable(place or file), _BOLD)]
         for each in group:
             level, hue = painted(each.level, _COLOURS[each.level]), _COLOURS[each.level]
-            said = ": ".join(filter(None, [each.remark.field, each.remark.sentence]))
+            excerpt = list(_excerpt(each, report.texts.get(file, b"")))
+            field = "" if excerpt else each.remark.field  # which the line shows
+            said = ": ".join(filter(None, [field, each.remark.sentence]))
             code = f"{each.rule.code} {_REPAIRED}" if each.remark.edit else each.rule.code
             if colour:
                 code = f"\x1b]8;;{each.page}\x1b\\{code}\x1b]8;;\x1b\\"  # a link to its page
             end = f"{painted(code, _BOLD)} {painted(printable(str(each.at)), _DIM)}"
             lines.append(f"  {level}: {printable(said)} {end}")
-            for gutter, text, mark in _excerpt(each, report.texts.get(file, b"")):
+            for gutter, text, mark in excerpt:
                 lines.append(f"{painted(gutter, _DIM)}{text}{painted(mark, hue)}")
     if report.mesh:
         lines += [
@@ -165,6 +168,10 @@ def _excerpt(finding: Finding, content: bytes) -> Iterator[tuple[str, str, str]]
     if column == 1:
         column += len(line) - len(line.lstrip())
     found = _MARKED.match(line, column - 1)
+    word = _WORD.match(line, column - 1)
+    said = finding.remark.sentence
+    if found is not None and word is not None and word[0] in said and found[0] not in said:
+        found = word  # a part of a value, such as the host of a URL
     end = found.end() if found is not None else column
     if edit is not None and edit.start == finding.at and edit.end.line == number:
         end = edit.end.column - 1

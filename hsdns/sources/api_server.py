@@ -13,6 +13,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -39,6 +40,7 @@ from hsdns.apiserver.watcher import (
     Watcher,
     WatchMetrics,
 )
+from hsdns.cluster.controllers.kinds import Event as EventObject
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
@@ -118,8 +120,9 @@ async def get_page(
 async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLINE) -> Reading:
     """Read the objects for a question, for at most `seconds`."""
     reader = _Reader(transport)
-    spaces = {*lead.namespaces, *(namespace for namespace, _ in lead.services)}
-    coros = [reader.namespace(each.decode()) for each in sorted(spaces) if _LABEL.fullmatch(each)]
+    named = {*lead.namespaces, *(namespace for namespace, _ in lead.services)}
+    spaces = [each.decode() for each in sorted(named) if _LABEL.fullmatch(each)]
+    coros = [reader.namespace(each) for each in spaces]
     for key in lead.services[:MAX_SERVICES]:
         if all(_LABEL.fullmatch(each) for each in key):
             namespace, name = (each.decode() for each in key)
@@ -127,7 +130,9 @@ async def read_objects(transport: Transport, lead: Lead, seconds: float = DEADLI
     if lead.address:
         coros.append(reader.address(lead.address))
     if _LABEL.fullmatch(lead.pod.encode()):
-        coros.append(reader.pod(lead.pod))
+        coros.append(reader.pod(lead.pod, spaces))
+        coros.append(reader.pod(f"{lead.pod}-0", spaces))  # of a StatefulSet
+        coros += [reader.deployed(each, lead.pod) for each in spaces]
     tasks = [asyncio.ensure_future(each) for each in coros]
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)
@@ -186,11 +191,25 @@ class _Reader:
                 and any(address in (one.addresses or ()) for one in each.endpoints or ())
             ]
 
-    async def pod(self, name: str) -> None:
-        """Read the pods with a name in all namespaces; those that may not be read are not missed."""
-        await self._list(
-            Scope(PODS), fields=f"metadata.name={name}", limit=MAX_SERVICES, is_needed=False
-        )
+    async def pod(self, name: str, namespaces: Sequence[str]) -> None:
+        """Read the pods with a name in all namespaces, else in some; those that may not be read are not missed."""
+        for scope in (Scope(PODS), *(Scope(PODS, each) for each in namespaces)):
+            if await self._list(
+                scope, fields=f"metadata.name={name}", limit=MAX_SERVICES, is_needed=False
+            ):
+                return
+
+    async def deployed(self, namespace: str, name: str) -> None:
+        """Read a pod of a Deployment; what may not be read is not missed."""
+        scope = Scope(Resource("Deployment", "deployments", "/apis/apps/v1", Service), namespace)
+        query = {"limit": "1", "fieldSelector": f"metadata.name={name}"}
+        with suppress(Unreachable, msgspec.MsgspecError):
+            body = await get_body(self._transport, scope, query)
+            for each in msgspec.json.decode(body, type=_Workloads).items or ():
+                labels = labels_text(each.spec.template.metadata.labels or {})
+                await self._list(
+                    Scope(PODS, namespace, labels), limit=MAX_SERVICES, is_needed=False
+                )
 
     async def _pods(
         self, namespace: str, selector: dict[str, str], parts: Sequence[Object]
@@ -297,6 +316,7 @@ async def _list_pods(
 # Rule: bounded lists only; a kind that may not be read, or was not within the time, is not known.
 
 
+MOST_ELSEWHERE: Final = 5  # pods of other namespaces
 MOST_WORKLOADS: Final = 200  # of a kind
 _WORKLOADS: Final = {
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
@@ -317,10 +337,22 @@ class _Workloads(msgspec.Struct):
     metadata: _Meta = _Meta()
 
 
+class _Slices(msgspec.Struct):
+    """discovery/v1 EndpointSliceList."""
+
+    items: list[EndpointSlice] | None = None
+
+
 class _Services(msgspec.Struct):
     """core/v1 ServiceList."""
 
     items: list[Service] | None = None
+
+
+class _Events(msgspec.Struct):
+    """core/v1 EventList."""
+
+    items: list[EventObject] | None = None
 
 
 async def read_view(
@@ -342,12 +374,23 @@ async def read_view(
 
     async def read_pods() -> None:
         found: list[PodManifest] = []
+        labels = {"labelSelector": labels_text(selector), "limit": str(MAX_PODS)}
         if selector:
-            labels = {"labelSelector": labels_text(selector), "limit": str(MAX_PODS)}
             found = await _pods_page(transport, namespace, labels)
         if not found:
             found = await _pods_page(transport, namespace, {"limit": str(OTHER_PODS)})
+            if selector:
+                labels["limit"] = str(MOST_ELSEWHERE)
+                await read("pods elsewhere", read_elsewhere(labels))
         view.add(("Pod", each) for each in found)
+
+    async def read_elsewhere(labels: dict[str, str]) -> None:
+        view.add(("Pod", each) for each in await _pods_page(transport, None, labels))
+
+    async def read_slices() -> None:
+        scope, query = Scope(ENDPOINT_SLICES, namespace), {"limit": str(SLICES_PAGE)}
+        page = msgspec.json.decode(await get_body(transport, scope, query), type=_Slices)
+        view.add(("EndpointSlice", each) for each in page.items or ())
 
     async def read_workloads(kind: str, group_version: str) -> None:
         resource = Resource(kind, f"{kind.lower()}s", f"/apis/{group_version}", Service)
@@ -362,16 +405,28 @@ async def read_view(
         found = msgspec.json.decode(body, type=_Services).items
         view.add(("Service", each) for each in found or ())
 
+    async def read_events() -> None:
+        """Why pods were not created, if that may be read."""
+        scope = Scope(Resource("Event", "events", "/api/v1", Service), namespace)
+        query = {"fieldSelector": "type=Warning,reason=FailedCreate", "limit": str(OTHER_PODS)}
+        with suppress(Unreachable, msgspec.MsgspecError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                body = await get_body(transport, scope, query)
+                found = msgspec.json.decode(body, type=_Events).items
+                view.add(("Event", each) for each in found or ())
+
     kinds = (
         read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
     )
-    services = read(SERVICES.plural, read_services())
-    await asyncio.gather(read(PODS.plural, read_pods()), services, *kinds)
+    services = [read(SERVICES.plural, read_services()), read_events()]
+    if not selector:
+        services.append(read("slices beside", read_slices()))  # which may be meant for it
+    await asyncio.gather(read(PODS.plural, read_pods()), *services, *kinds)
     return view
 
 
 async def _pods_page(
-    transport: Transport, namespace: str, query: dict[str, str]
+    transport: Transport, namespace: str | None, query: dict[str, str]
 ) -> list[PodManifest]:
     page = await get_body(transport, Scope(PODS, namespace), query)
     return msgspec.json.decode(page, type=_Pods).items or []

@@ -32,7 +32,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -181,6 +181,7 @@ class SourcePort:
     socket: Datagrams = field(init=False)
 
 
+@dataclass(eq=False)
 class Multiplexer:
     """The UDP queries to one upstream; times in seconds.
 
@@ -189,27 +190,19 @@ class Multiplexer:
     counts a datagram that is no reply to any query.
     """
 
-    def __init__(
-        self,
-        open_socket: Open,
-        clock: Callable[[], float],
-        waits: set[Wait[Any]],
-        settings: UpstreamSettings,
-        *,
-        open_stream: Open,
-        forged: Callable[[], object],
-        entropy: Entropy | None = None,
-    ) -> None:
-        self._open = open_socket
-        self._open_stream = open_stream
-        self._clock = clock
-        self._waits = waits
-        self._count_forged = forged
-        self._expire = settings.expire
+    open_socket: Open
+    clock: Callable[[], float]
+    waits: set[Wait[Any]]
+    settings: UpstreamSettings
+    _: KW_ONLY
+    open_stream: Open
+    forged: Callable[[], object]
+    entropy: Entropy | None = None
+
+    def __post_init__(self) -> None:
+        settings, self._entropy = self.settings, self.entropy or Entropy()
         self._max_age = min(settings.max_age or MAX_AGE, MAX_AGE)
         self._max_ports = min(settings.max_idle_conns or MAX_PORTS, MAX_PORTS)
-        self._use_caps_for_id = settings.use_caps_for_id
-        self._entropy = entropy or Entropy()
         self._ports: list[SourcePort] = []
         self._by_content: dict[bytes, Exchange] = {}
         self._turns: dict[bytes, Turns] = {}  # by question
@@ -235,7 +228,7 @@ class Multiplexer:
 
         Raise TimeoutError after `seconds`, Displaced, or OSError.  `count` is told whether a socket was open.
         """
-        now = self._clock()
+        now = self.clock()
         deadline = now + seconds
         query = sent_on(query)
         content = encode_query(query, 0)[2:]
@@ -254,7 +247,7 @@ class Multiplexer:
         wait: Wait[bytes] = Wait()
         exchange.askers.append((wait, deadline))
         self._waiting[wait] = exchange
-        self._waits.add(wait)
+        self.waits.add(wait)
         if not self._ticks:
             self._set_timer()
         try:
@@ -264,27 +257,27 @@ class Multiplexer:
                 return await wait
             return await _in_task(wait, self._loop)
         finally:
-            self._waits.discard(wait)
+            self.waits.discard(wait)
             if wait in self._waiting:  # cancelled
                 self._leave(wait)
                 self._resume_later()
 
     def expire(self) -> None:
         """End expired queries and idle sockets; called by a timer while there are any."""
-        now = self._clock()
+        now = self.clock()
         due = self._deadlines.take_due(now)
         for count, exchange in enumerate(due, start=1):
             # One before it may have displaced it.
             if self._by_content.get(exchange.content) is exchange:
                 self._expire_exchange(exchange, now)
                 self._resume(now + TURN)
-            if count < len(due) and self._clock() >= now + TURN:
+            if count < len(due) and self.clock() >= now + TURN:
                 for each in due[count:]:
                     self._deadlines.add(each.due, each)
                 self._set_timer(0.0)
                 return
         for port in tuple(self._ports):
-            if not port.outstanding and now - port.used >= self._expire:
+            if not port.outstanding and now - port.used >= self.settings.expire:
                 self._retire(port)
         self._set_timer()
 
@@ -318,12 +311,12 @@ class Multiplexer:
         if now < self._suspects.get(question, 0.0):
             port = SourcePort(now, now)
             port.is_stream = port.is_retired = True
-            port.socket = self._open_stream(partial(self._receive, port), partial(self._fail, port))
+            port.socket = self.open_stream(partial(self._receive, port), partial(self._fail, port))
         else:
             found = self._choose_port(now, turns.sent)
             count(found is not None)
             port = found or self._open_port(now)
-            if self._use_caps_for_id:
+            if self.settings.use_caps_for_id:
                 exchange.asked = asked = self._in_random_case(question)
                 content = content[:_QUESTION_AT] + asked + content[_QUESTION_AT + len(asked) :]
         number = self._entropy.number
@@ -349,7 +342,7 @@ class Multiplexer:
         del turns.waiting[exchange]
         exchange.lost = max(deadline for _, deadline in exchange.askers)
         try:
-            self._send(exchange, self._clock())
+            self._send(exchange, self.clock())
         except OSError as error:
             turns.waiting[exchange] = None
             self._end_all((exchange,), error)
@@ -394,7 +387,7 @@ class Multiplexer:
                     return None
             port = ports[self._entropy.number() % len(ports)] if len(ports) > 1 else ports[0]
             if now - port.opened > self._max_age or (
-                not port.outstanding and now - port.used > self._expire
+                not port.outstanding and now - port.used > self.settings.expire
             ):
                 self._retire(port)
             elif port.outstanding and len(self._ports) < self._max_ports:
@@ -405,7 +398,7 @@ class Multiplexer:
 
     def _open_port(self, now: float) -> SourcePort:
         port = SourcePort(now, now)
-        port.socket = self._open(
+        port.socket = self.open_socket(
             partial(self._receive, port),
             partial(self._fail, port),
         )
@@ -439,17 +432,17 @@ class Multiplexer:
         if exchange.asked is not exchange.question:
             end = HEADER_LEN + len(exchange.asked)
             if datagram[HEADER_LEN:end] != exchange.asked:
-                self._count_forged()
-                self._go_over_tcp(exchange.question, self._clock())
+                self.forged()
+                self._go_over_tcp(exchange.question, self.clock())
                 return
             datagram = datagram[:HEADER_LEN] + exchange.question + datagram[end:]
         self._ended.extend(partial(wait.succeed, datagram) for wait in self._end(exchange))
-        self._resume(self._clock() + TURN)
+        self._resume(self.clock() + TURN)
 
     def _suspect_forgery(self, datagram: bytes, exchange: Exchange | None) -> None:
         """Count a datagram that is no reply; with many, what it is about (`exchange`, if any) goes over TCP."""
-        now, times = self._clock(), self._forged
-        self._count_forged()
+        now, times = self.clock(), self._forged
+        self.forged()
         times.append(now)
         if len(times) == MAX_FORGED and now - times[0] < 1.0:
             self._go_over_tcp(exchange.question if exchange else _question_of(datagram), now)
@@ -470,7 +463,7 @@ class Multiplexer:
 
     def _fail(self, port: SourcePort, error: OSError) -> None:
         self._end_all(tuple(port.outstanding.values()), error)
-        self._resume(self._clock() + TURN)
+        self._resume(self.clock() + TURN)
 
     def _end_all(self, exchanges: tuple[Exchange, ...], error: OSError) -> None:
         """Fail the queries that may have caused an error of the kernel."""
@@ -486,7 +479,7 @@ class Multiplexer:
             if not ended:
                 return
             ended.popleft()()
-            if self._clock() >= end:
+            if self.clock() >= end:
                 break
         self._resume_later()
 
@@ -497,7 +490,7 @@ class Multiplexer:
 
     def _resume_rest(self) -> None:
         self._resumes_later = False
-        self._resume(self._clock() + TURN)
+        self._resume(self.clock() + TURN)
 
     def _end(self, exchange: Exchange) -> list[Wait[bytes]]:
         """Stop waiting for a reply; remove its askers, and return them."""
@@ -582,7 +575,7 @@ class Multiplexer:
         self._ticks = bool(self._deadlines)
         if self._ticks or self._ports:
             # At least a second, so that `expire 0s` does not busy the loop.
-            delay = tick if self._ticks else max(self._expire, 1.0)
+            delay = tick if self._ticks else max(self.settings.expire, 1.0)
             self._timer = Timer(asyncio.get_running_loop(), delay, self.expire)
 
 

@@ -16,6 +16,7 @@ import contextlib
 import selectors
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from hsdns.upstream.connection import connect_udp, local_address
@@ -76,32 +77,27 @@ def _ignore(received: object) -> None:
     pass
 
 
+@dataclass(eq=False)
 class UdpSocket:
     """An open socket; UdpSockets makes it."""
 
-    def __init__(
-        self,
-        sock: socket.socket,
-        receive: Callable[[bytes], None],
-        fail: Callable[[OSError], None],
-        close: Callable[[socket.socket], None],
-        clock: Callable[[], float],
-    ) -> None:
-        self.send: Callable[[bytes], object] = sock.send
-        self._sock = sock
-        self._receive = receive
-        self._fail = fail
-        self._close = close
-        self._clock = clock
+    sock: socket.socket
+    receive: Callable[[bytes], None]
+    fail: Callable[[OSError], None]
+    close_socket: Callable[[socket.socket], None]
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self.send: Callable[[bytes], object] = self.sock.send
 
     def close(self) -> None:
         """Close it; what it was opened with is free then (hsdns/memory.py, rule 3)."""
-        self._close(self._sock)
-        self._receive = self._fail = _ignore
+        self.close_socket(self.sock)
+        self.receive = self.fail = _ignore
 
     def read(self, end: float) -> bool:
         """Receive what has arrived, until this time of the clock; return whether it has come."""
-        sock = self._sock
+        sock = self.sock
         for _ in range(BATCH_LEN):
             if sock.fileno() < 0:  # the last reply may have closed it, or another socket's
                 return False
@@ -110,9 +106,9 @@ class UdpSocket:
             except (BlockingIOError, InterruptedError):
                 return False
             except OSError as error:
-                self._fail(error)
-                return self._clock() >= end
-            self._receive(datagram)
-            if self._clock() >= end:
+                self.fail(error)
+                return self.clock() >= end
+            self.receive(datagram)
+            if self.clock() >= end:
                 return True
         return False

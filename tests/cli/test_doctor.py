@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from hsdns import cli
 from hsdns.apiserver.transport import Unreachable
+from hsdns.doctor.report import Screen
 from hsdns.rules.diagnosis import MAIN
 from hsdns.sources import cluster_dump
 from hsdns.sources.cluster_dump import ClusterDump
@@ -171,4 +173,26 @@ def test_each_right_that_is_missing_is_named(
     assert cli.main(words) == 2
     assert capsys.readouterr().err == (
         "the cluster could not be read: the server does not accept the credentials (401)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "height", "colour"), [(80, 23, False), (60, 30, True), (132, 49, False), (0, 50, False), (0, None, False)]
+)  # fmt: skip
+def test_it_fits_the_screen_or_names_all(
+    columns: int, height: int | None, colour: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    """Of a terminal no line is too long; elsewhere none is wrapped, and -o wide shows the rest."""
+    screen = Screen(height, columns, colour=colour)
+    monkeypatch.setattr(Screen, "of_output", lambda is_wide: screen)
+    assert cli.main(["doctor", "-from", "demo", "-level", "note"]) == 1
+    shown = capsys.readouterr().out
+    lines = re.sub(r"\x1b\[\d+m", "", shown).splitlines()
+    assert (shown != "\n".join([*lines, ""])) is colour
+    assert len(lines) <= (height or 200)
+    assert max(map(len, lines)) <= (columns or 1000)
+    assert lines[0] == "Names"
+    assert ("(-o wide)" in shown) is (height is not None)
+    assert ("✗ search-1.search.shop.svc.cluster.local: " in shown) is (
+        height is None or height == 50
     )

@@ -13,6 +13,9 @@ import pytest
 from hsdns import __version__
 from hsdns.cli import control_path, running_server
 from hsdns.cli.running_server import RunningServer, ServerError, find
+from tests.support.tables import columns
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 pytestmark = pytest.mark.sockets
 VERSION = b'{"server":"hsdns","version":"9.9.9","pid":7,"api":["v1","v2"]}\n'
@@ -97,37 +100,13 @@ def test_the_one_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     )
 
 
-@pytest.mark.parametrize(
-    ("version", "error"),
-    [
-        pytest.param(
-            reply(b'{"server":"hsdns","version":"0.0.9","pid":7,"api":[]}'),
-            f"the server at c is hsdns 0.0.9, whose control door has no version; hsdns {__version__} needs v1, so use the hsdns of the server",
-            id="older",
-        ),
-        pytest.param(
-            reply(b'{"server":"hsdns","version":"9.0.0","pid":7,"api":["v2","v3"]}'),
-            f"the server at c is hsdns 9.0.0, whose control door has v2, v3; hsdns {__version__} needs v1, so use the hsdns of the server",
-            id="newer",
-        ),
-        pytest.param(
-            reply(b'{"server":"x"}'),
-            "the program at c is not hsdns; name another socket with -control PATH",
-            id="other-program",
-        ),
-        pytest.param(
-            reply(b"no such page", "404 Not Found"),
-            "the program at c answers /version with status 404, so it is no hsdns, or another one",
-            id="no-page",
-        ),
-        pytest.param(b"220 mail\r\n", "the program at c did not answer /version as hsdns does (BadStatusLine)", id="no-http"),
-        pytest.param(reply(b"<html>"), "the program at c did not answer /version as hsdns does (JSONDecodeError)", id="no-json"),
-    ],
-)  # fmt: skip
-def test_another_program(version: bytes, error: str) -> None:
+@pytest.mark.parametrize(("answer", "error"), columns(TABLES, "programs behind the socket"))
+def test_another_program(answer: str, error: str) -> None:
+    status, colon, body = answer.partition(": ")
+    version = reply(body.encode(), status) if colon else answer.encode()
     with listening(Path("c"), version=version), pytest.raises(ServerError) as caught:
         find("c")
-    assert str(caught.value) == error
+    assert str(caught.value) == error.replace("VERSION", __version__)
 
 
 def test_an_address_with_the_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

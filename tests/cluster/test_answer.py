@@ -18,7 +18,6 @@ from hsdns.cluster.lookup import NameLookup
 from hsdns.cluster.objects import (
     LoadBalancerIngress,
     LoadBalancerStatus,
-    Selector,
     Service,
     ServiceSpec,
     ServiceStatus,
@@ -91,23 +90,6 @@ def test_a_reply_needs_all_names_outside_the_zone_at_once() -> None:
         "web.ns.svc.cluster.local. 5 IN A 10.0.0.1",
         "db.ns.svc.cluster.local. 5 IN CNAME b.example.",
     ]
-
-
-@pytest.mark.parametrize(
-    ("qname", "qtype", "missing"),
-    [
-        ("web.ns.svc.cluster.local", RRType.A, False),
-        ("web.ns.svc.cluster.local", RRType.AAAA, False),
-        ("nope.ns.svc.cluster.local", RRType.A, True),
-        ("nope.ns.svc.cluster.local", RRType.SOA, False),
-        ("ns.svc.cluster.local", RRType.TXT, True),
-        ("out.ns.svc.cluster.local", RRType.A, False),
-    ],
-)
-def test_is_missing_says_what_an_answer_would(qname: str, qtype: int, missing: bool) -> None:
-    answers = chain_of(0)
-    store_of(answers).apply(upserts(service("ns/out", external="www.example.org")))
-    assert answers.is_missing(Name.from_text(qname), qtype, ZONE) is missing
 
 
 def test_names_that_fan_out_at_every_step_are_followed_only_so_often() -> None:
@@ -196,21 +178,6 @@ def lines(cluster: Cluster) -> list[str]:
 WEB = service("testns/web", "10.0.0.1", "2001:db8::1", ports=["http/TCP/80", "/UDP/53"])
 
 
-def test_namespaces_that_are_not_there_are_left_out() -> None:
-    """What `namespace_labels` hides is no secondary's either."""
-    labels = Selector.from_text("team=a")
-    cluster = Cluster(
-        namespace("testns", {"team": "a"}),
-        namespace("other", {"team": "b"}),
-        WEB,
-        service("other/b", "10.0.0.2", ports=[]),
-        service("gone/c", "10.0.0.3", ports=[]),
-        existing=(),
-        namespace_labels=labels,
-    )
-    assert {line.split()[0] for line in lines(cluster)} == {"web.@", "_http._tcp.web.@"}
-
-
 def test_a_transfer_shows_one_moment() -> None:
     cluster = Cluster(WEB, service("testns/zoo", "10.0.0.9", ports=[]))
     before = lines(cluster)
@@ -228,19 +195,6 @@ def test_a_port_whose_name_is_too_long_has_no_name_of_its_own() -> None:
     long = service("testns/web", "10.0.0.1", ports=[f"{'x' * 63}/TCP/80", f"{'y' * 62}/TCP/81"])
     owners = {line.split()[0] for line in lines(Cluster(long))}
     assert owners == {"web.@", f"_{'y' * 62}._tcp.web.@"}
-
-
-def test_each_port_of_a_cluster_ip_has_a_name() -> None:
-    """Also before the Service has an address."""
-    cluster = Cluster(service("testns/web", "10.0.0.1", ports=["http/TCP/80", "dns/UDP/53"]))
-    names = ("_http._tcp", "_dns._udp", "_http._udp", "http")
-    found = [cluster.ask(f"{name}.web.testns.svc.cluster.local. A") for name in names]
-    assert [(reply.rcode, len(reply.answer)) for reply in found] == [(0, 1), (0, 1), (3, 0), (3, 0)]
-    cluster.apply(
-        *upserts(service("testns/web", "", ports=["http/TCP/80", "dns/UDP/53"], version="2"))
-    )
-    found = [cluster.ask(f"{name}.web.testns.svc.cluster.local. A") for name in names]
-    assert [(reply.rcode, len(reply.answer)) for reply in found] == [(0, 0), (0, 0), (3, 0), (3, 0)]
 
 
 def test_an_endpoint_whose_name_is_too_long_has_no_srv_record() -> None:

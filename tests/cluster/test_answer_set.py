@@ -94,31 +94,6 @@ def test_names_of_a_clusterset() -> None:
     assert not any("web" in line for line in found)
 
 
-@pytest.mark.parametrize(
-    ("mode", "names", "sentences"),
-    [
-        ("disabled", [], []),
-        (
-            "insecure",
-            [],
-            ["A-B-C-D.NAMESPACE.pod.cluster.local. A A.B.C.D: any address (pods insecure)"],
-        ),
-        (
-            "verified",
-            [
-                "172-16-0-9.testns.pod.cluster.local. A 172.16.0.9",
-                "172-16-0-9.testns.pod.cluster.local. SRV 0 100 0 172-16-0-9.testns.pod.cluster.local.",
-            ],
-            [],
-        ),
-    ],
-)  # fmt: skip
-def test_pods(mode: str, names: list[str], sentences: list[str]) -> None:
-    plugin = Cluster(pod("testns/p", "172.16.0.9"), namespace("testns"), pods=mode).plugin
-    assert lines(listed(plugin)) == names
-    assert plugin.answer_set().open_ended() == sentences
-
-
 def test_a_name_belongs_to_the_longest_zone() -> None:
     """`sub` is a namespace of a Service in the outer zone's names, and the apex of the inner zone."""
     cluster = Cluster(

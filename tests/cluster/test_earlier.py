@@ -15,13 +15,12 @@ from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.answer_set import AnswerSet
 from hsdns.cluster.history import Need, Replaced
 from hsdns.cluster.lookup import NameLookup
-from hsdns.cluster.objects import Event, Synced, Upserted
+from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.store import ClusterView, EarlierStore, Store, StoreSettings
 from hsdns.fastpath import Versions
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 from tests.strategies import histories
-from tests.support.cluster.objects import namespace
 from tests.support.effort import tries
 
 SETTINGS = StoreSettings(multicluster=True, zonal=True)
@@ -117,16 +116,6 @@ def test_windows_move(events: list[Event], seconds: int) -> None:
         for noted in applied.replaced._noted.values()
         for when, _ in noted
     )
-
-
-def test_what_is_not_of_a_time() -> None:
-    store = Applied(Need(0.0)).apply(Upserted(namespace("ns"))).store
-    store.lose("2026-01-01T00:00:00Z")
-    found = EarlierStore(store, 0.0)
-    assert (found.lost, found.serves, found.restored) == ("2026-01-01T00:00:00Z", True, None)
-    assert found.settings is store.settings
-    with pytest.raises(KeyError):
-        found.namespaces[b"ns"]
 
 
 def replaced(*needs: Need) -> Replaced:

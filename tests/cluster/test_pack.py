@@ -21,12 +21,12 @@ from hsdns.cluster.pack import TOPOLOGY, SliceChange, change_in_python, change_o
 from hsdns.cluster.schema import SVC, ParsedName
 from hsdns.cluster.services import Services
 from hsdns.cluster.store import StoreSettings
-from hsdns.cluster.value import HEADLESS, NO_PORT, NO_PORTS, Key, PackedSlice, Port, ServiceValue
+from hsdns.cluster.value import NO_PORT, NO_PORTS, Key, PackedSlice, Port
 from hsdns.plugins.kubernetes import watch
 from hsdns.wire.name import Name
 from tests import strategies
 from tests.cluster.test_reference import serve
-from tests.support.cluster.objects import endpoint_slice, meta
+from tests.support.cluster.objects import meta
 from tests.support.cluster.reference import Options
 from tests.support.effort import tries
 
@@ -66,30 +66,6 @@ def test_what_is_usable_of_a_slice_is_packed_and_the_rest_is_reported() -> None:
     ]
     assert {part.ports for part in parts} == {(Port(b"", b"", NO_PORT),)}
     assert said.reasons == ["hostname", "address"]
-
-
-def test_those_not_ready_are_counted_where_that_is_wanted() -> None:
-    mixed = endpoint_slice("ns/web-1", "web", "10.0.0.1", "10.0.0.2,10.0.0.3 ready=false")
-    none = endpoint_slice("ns/web-2", "web", "fd00::1 ready=false", address_type="IPv6")
-    packed = [pack_slice(each, StoreSettings(not_ready=True), Rejected()) for each in (mixed, none)]
-    assert [
-        [(part.width, part.host_count, part.not_ready) for part in parts] for parts in packed
-    ] == [[(4, 1, 2)], [(16, 0, 1)]]
-    (plain,) = pack_slice(mixed, StoreSettings(), Rejected())
-    assert plain == packed[0][0]._replace(not_ready=0)
-    value = ServiceValue(HEADLESS, slices=(*packed[0], *packed[1]))
-    assert value.readiness == (1, 3)
-    assert (value.has_endpoints, len(list(value.entries(None, b"", b"")))) == (True, 1)
-    assert ServiceValue(HEADLESS).readiness == (0, 0)
-
-
-def test_equal_labels_and_ports_are_one_object() -> None:
-    one = pack_slice(endpoint_slice("a/1", "a", "10.0.0.1 host=x-0"), StoreSettings(), Rejected())
-    two = pack_slice(endpoint_slice("b/1", "b", "10.0.0.2 host=x-0"), StoreSettings(), Rejected())
-    assert one[0].ports is two[0].ports
-    assert one[0].labels is not None
-    assert two[0].labels is not None
-    assert one[0].labels[0] is two[0].labels[0]
 
 
 HTTP = Port(b"http", b"tcp", 80)

@@ -65,21 +65,3 @@ WEB, DB = pod("shop/web-0", "10.5.0.1"), pod("data/db-0", "10.5.0.1")
 )  # fmt: skip
 def test_the_pod_of_a_client(events: list[Event], found: tuple[bytes, str] | None) -> None:
     assert pods_after(events).of_client("10.5.0.1") == found
-
-
-@pytest.mark.parametrize(
-    ("label", "namespace", "address"),
-    [
-        (b"10-5-0-1", b"shop", bytes((10, 5, 0, 1))),
-        (b"10-5-0-1", b"data", None),
-        (b"10-5-0-2", b"shop", None),
-        (b"--ffff-10-5-0-1", b"shop", None),
-        (b"web", b"shop", None),
-    ],
-)
-def test_verified_addresses_are_those_of_pods(
-    label: bytes, namespace: bytes, address: bytes | None
-) -> None:
-    pods = pods_after(upserts(WEB, pod("shop/web-1", "10.5.0.1")))
-    assert pods.address_of(label, namespace) == address
-    assert pods.count(bytes((10, 5, 0, 1)), b"shop") == 2

@@ -15,7 +15,7 @@ from hsdns.cluster.lookup import NameLookup, NoSuchName
 from hsdns.cluster.objects import Selector
 from hsdns.cluster.schema import ParsedName, parse
 from hsdns.cluster.store import Store, StoreSettings
-from hsdns.cluster.value import Node, ServiceValue
+from hsdns.cluster.value import Node
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
@@ -119,16 +119,6 @@ def test_without_the_number_of_all_none_is_given() -> None:
         for name in ("db", "none")
     }
     assert texts == {"db": "1 endpoints ready", "none": "no ready endpoints"}
-
-
-def test_an_unusable_external_name() -> None:
-    absent = ServiceValue(None, "7")
-    parsed = NameLookup(
-        Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail), primary_zone=ZONE, ttl=5
-    ).parse(Name.from_text("a.ns.svc.cluster.local"), ZONE)
-    assert parsed is not None
-    found = schema.absence(absent, parsed, counted=True)
-    assert found == "the externalName of the Service is not a domain name"
 
 
 FOUR = (RR(ZONE, RRType.A, 5, bytes(4)),)

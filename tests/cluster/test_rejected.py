@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from hsdns.cluster.pack import Reason, RejectedObjects, quoted
+from hsdns.cluster.pack import Reason, RejectedObjects
 from hsdns.metrics import Registry
 
 WEB = ("ns", "web")
@@ -21,31 +19,6 @@ def counted(metrics: Registry) -> dict[tuple[str, ...], float]:
     """What was counted, by kind and reason."""
     counter = metrics.counter("hsdns_kubernetes_rejected_total", ("kind", "reason"))
     return dict(counter.values)
-
-
-@pytest.mark.parametrize(
-    ("readings", "told"),
-    [
-        pytest.param([["address"]], ["address"], id="one"),
-        pytest.param([["address"], ["address"], ["address"]], ["address"], id="stays-wrong"),
-        pytest.param([["address", "address"]], ["address"], id="two-of-a-kind"),
-        pytest.param([["address"], ["address", "hostname"]], ["address", "hostname"], id="another-one"),
-        pytest.param([["address"], [], ["address"]], ["address", "address"], id="right-and-wrong-again"),
-        pytest.param([["address"], ["hostname"], ["address"]], ["address", "hostname", "address"], id="changing"),
-        pytest.param([[]], [], id="good"),
-    ],
-)  # fmt: skip
-def test_each_reason_is_logged_once_and_counted_at_every_reading(
-    readings: list[list[Reason]], told: list[str]
-) -> None:
-    said: list[str] = []
-    metrics = Registry()
-    rejected = RejectedObjects(said.append, metrics)
-    for reasons in readings:
-        read(rejected, "web", *reasons)
-    assert said == [f"EndpointSlice ns/web: bad {reason}" for reason in told]
-    assert sum(counted(metrics).values()) == sum(len(set(reasons)) for reasons in readings)
-    assert len(rejected._known) == bool(readings[-1])
 
 
 def test_memory_is_bounded_and_that_is_logged_once() -> None:
@@ -82,18 +55,3 @@ def test_a_source_rejects_what_it_cannot_deliver() -> None:
     assert said == ["Service ns/web: expected a list", "Namespace shop: expected text"]
     rejected.finish("Service", WEB, gone=False)
     assert len(rejected._known) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("web", '"web"'),
-        ("", '""'),
-        ("a\0b\nc", '"a\\u0000b\\nc"'),
-        ("\u202e\ud800", '"\\u202e\\ud800"'),
-        ("ü" * 300, '"' + "ü" * 80 + '..." (300 characters)'),
-    ],
-    ids=["plain", "empty", "control", "hidden", "long"],
-)
-def test_quoted(text: str, sentence: str) -> None:
-    assert quoted(text) == sentence

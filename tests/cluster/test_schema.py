@@ -6,7 +6,6 @@ from hsdns.cluster.schema import PIECE, SVC, ParsedName, find, make_srv
 from hsdns.cluster.value import HEADLESS, Node, PackedSlice, Port, ServiceValue
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
-from tests.support.plugins.requests import section
 
 ZONE = Name.from_text("cluster.local")
 ASKED = ParsedName(SVC, b"ns", b"db")
@@ -38,19 +37,6 @@ def test_srv_records_of_many_endpoints_are_made_in_pieces() -> None:
     assert pieces == 2 * (count // PIECE)
     assert node.srv is not None
     assert [len(section) for section in node.srv] == [count, count]
-
-
-def test_a_node_is_made_once_in_lower_case_and_cached_in_the_value() -> None:
-    value = ServiceValue(HEADLESS, "1", slices=(PART,))
-    node = find(value, ASKED, QNAME, 7)
-    assert node is not None
-    assert section(node.a) == [
-        "db.ns.svc.cluster.local. 7 IN A 10.0.0.1",
-        "db.ns.svc.cluster.local. 7 IN A 10.0.0.2",
-    ]
-    assert node.aaaa == ()
-    assert find(value, ASKED, Name.from_text("db.ns.svc.cluster.local"), 7) is node
-    assert list(value.nodes) == [QNAME.lower]
 
 
 @pytest.mark.parametrize("prefers", [False, True])

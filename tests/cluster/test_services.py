@@ -246,16 +246,6 @@ def test_serials_move_as_in_coredns() -> None:
     assert scripted.after(*upserts(changed))[1] == 109
 
 
-def test_a_slice_of_an_import_alone_is_no_fault_and_leads_to_no_name_backwards() -> None:
-    scripted = ScriptedStore()
-    scripted.after(*upserts(EAST))
-    assert scripted.sentences == []
-    assert len(scripted.store.services.endpoint_ips.addresses()) == 0
-    plain = Store(StoreSettings(), wall=lambda: 0.0, warn=scripted.sentences.append)
-    plain.apply(upserts(EAST))
-    assert scripted.sentences == []
-
-
 def test_without_the_option_nothing_is_stored() -> None:
     store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
     store.apply(upserts(WEB, EAST))

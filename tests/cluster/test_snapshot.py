@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from hsdns.cluster.objects import EndpointSlice, Object, ObjectMeta, Pod, PodStatus, Synced
+from hsdns.cluster.objects import Object, ObjectMeta, Pod, PodStatus, Synced
 from hsdns.cluster.snapshot import BadSnapshot, WholeState, check, objects, pieces, stored_objects
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import Store, StoreSettings
@@ -118,23 +117,6 @@ PLAIN: list[Object] = [
 ]
 
 
-def test_one_object_a_line() -> None:
-    lines = lines_of(make_store(PLAIN))
-    found = msgspec.json.decode(b"".join(lines))
-    assert (found["apiVersion"], found["kind"]) == ("v1", "List")
-    assert found["metadata"] == {
-        "annotations": {
-            "hsdns/version": "1.2.3",
-            "hsdns/saved": "2023-11-14T22:13:20.250Z",
-            "hsdns/settings": '{"a":"b"}',
-        }
-    }
-    assert len(lines) == 2 + len(found["items"])
-    assert sorted(each["kind"] for each in found["items"]) == [
-        "EndpointSlice", "EndpointSlice", "EndpointSlice", "Namespace", "Pod", "Service", "Service", "Service",
-    ]  # fmt: skip
-
-
 def test_the_state_is_that_of_the_moment() -> None:
     store = make_store(PLAIN)
     expected = lines_of(store)
@@ -182,7 +164,6 @@ def test_what_only_another_version_can_read_is_left_out() -> None:
     assert list(objects(lines)) == list(objects(GOOD))
 
 
-LEAD = Lead((b"shop",), ((b"shop", b"db"),))
 STORED: list[Object] = [
     namespace("shop"),
     namespace("other"),
@@ -197,18 +178,6 @@ def store() -> Store:
     made = Store(StoreSettings(pods=True), wall=lambda: 0.0, warn=lambda sentence: None)
     made.apply([*upserts(*STORED), Synced()])
     return made
-
-
-def test_of_a_service() -> None:
-    found = stored_objects(store(), LEAD)
-    assert sorted(each.metadata.name for each in found) == ["db", "db-1", "shop"]
-    (part,) = (each for each in found if isinstance(each, EndpointSlice))
-    assert [each.addresses for each in part.endpoints or ()] == [["10.0.0.1"]]
-    assert {each.key: each.resource_version for each in found} == {
-        ("", "shop"): "",
-        ("shop", "db"): "1",
-        ("shop", "db-1"): "1",
-    }
 
 
 def test_of_an_address() -> None:

@@ -5,7 +5,7 @@ Any history of events leaves the store that its last objects make of an empty on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
 
@@ -20,10 +20,8 @@ from hsdns.cluster.objects import (
     EndpointPort,
     EndpointSlice,
     Event,
-    Namespace,
     Object,
     ObjectMeta,
-    Selector,
     Service,
     ServiceSpec,
     Synced,
@@ -172,7 +170,6 @@ def shown(store: Store) -> set[tuple[str, str]]:
 
 
 DASHED = {("10-0-0-1", "10.0.0.1")}
-MANY = [host(None, f"10.{high}.0.{low}") for high in range(4) for low in range(250)]
 
 
 @pytest.mark.parametrize(
@@ -233,22 +230,6 @@ def test_the_usable_parts_are_served_and_the_others_reported_and_counted(
 
 
 # --- restored snapshots ---
-
-
-def test_a_restored_state_is_served_until_the_source_has_delivered() -> None:
-    store = make_store()
-    assert not store.serves
-    store.restore([service("ns/web"), FIRST, namespace("ns"), pod("ns/p", "10.0.0.9")], 900.0)
-    assert (store.serves, store.synced, store.restored, store.serial) == (True, False, 900.0, 1000)
-    assert addresses(store) == {"10.0.0.1"}
-    store.apply([Synced()])
-    assert (store.serves, store.synced, store.restored) == (True, True, None)
-    assert (store.services.values, store.namespaces, store.pods.by_address, addresses(store)) == (
-        {},
-        {},
-        {},
-        set(),
-    )
 
 
 def test_replies_that_tell_its_age_become_stale_whenever_that_changes() -> None:
@@ -317,52 +298,6 @@ def test_what_the_source_has_not_delivered_is_gone_when_it_is_synced(
     assert addresses(store) == left
     assert owners_by_address(store.services.endpoint_ips).keys() == {
         ip_address(each).packed for each in left
-    }
-
-
-def test_what_was_restored_in_part_is_gone_when_it_is_synced() -> None:
-    def broken() -> Iterator[Object]:
-        yield FIRST
-        raise OSError(5, "Input/output error")
-
-    store = make_store()
-    with pytest.raises(OSError, match="Input/output"):
-        store.restore(broken(), 900.0)
-    assert (store.serves, addresses(store)) == (False, {"10.0.0.1"})
-    store.apply([Synced()])
-    assert (store.serves, addresses(store)) == (True, set())
-
-
-@pytest.mark.parametrize(
-    ("event", "counts"),
-    [
-        (Upserted(endpoint_slice("ns/web-1", "web", "10.0.0.1", version="2")), True),
-        (Upserted(FIRST), False),
-        (Upserted(namespace("ns")), False),
-        (Upserted(Namespace(ObjectMeta("ns", resource_version="2"))), True),
-        (Deleted(namespace("ns")), True),
-        (Deleted(namespace("none")), False),
-        (Upserted(pod("ns/p", "10.0.0.9", version="2")), False),
-        (Upserted(pod("ns/p", "10.0.0.8", version="2")), True),
-        (Synced(), False),
-    ],
-)
-def test_changes_are_counted(event: Event, counts: bool) -> None:
-    store = make_store(*upserts(FIRST, namespace("ns"), pod("ns/p", "10.0.0.9")))
-    before = store.changes
-    store.apply([event])
-    assert (store.changes > before) is counts
-
-
-def test_settings_are_words() -> None:
-    assert make_store().settings.to_texts() == {}
-    one = StoreSettings(
-        endpoint_pod_names=True, noendpoints=True, labels=Selector.from_text("app=web")
-    )
-    assert one.to_texts() == {
-        "endpoint_pod_names": "True",
-        "noendpoints": "True",
-        "labels": "app=web",
     }
 
 

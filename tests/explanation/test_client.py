@@ -52,7 +52,7 @@ def test_the_first_thing_without_which_it_resolves() -> None:
     asker = Client(("go",), "search a.test\nnameserver 10.0.0.1\n", "cluster.local", ("other", "shop"))  # fmt: skip
     assert cause("db", asker) == (
         "the search list has no shop.svc.cluster.local, where db exists; it has a.test",
-        "db.shop.svc.cluster.local is asked",
+        "use db.shop.svc.cluster.local",
         "db.shop.svc.cluster.local",
     )
 

@@ -114,7 +114,7 @@ def service_of(
     else:
         fields |= {"pod": pods[0]}
     if "-" in name:
-        fields |= {"joined": name.replace("-", "_")}
+        fields |= {"joined": name.replace("-", "_"), "dotted": name.replace("-", ".", 1)}
     if name != base:
         fields |= {"head": base}
     return objects, fields

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,9 @@ from hsdns.plugins.ready import Ready
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
+from tests.support.tables import columns
 
+TABLES = Path(__file__).with_name("tables.txt")
 TEXT = "text/plain; charset=utf-8"
 OK = (200, TEXT, b"OK")
 
@@ -17,41 +20,17 @@ def waits(names: str) -> tuple[int, str, bytes]:
     return 503, TEXT, names.encode()
 
 
-@pytest.mark.parametrize(
-    ("text", "unready", "answers"),
-    [
-        pytest.param("ready", [[]], [OK], id="all-ready"),
-        pytest.param("ready", [["kubernetes"], []], [waits("kubernetes"), OK], id="one"),
-        pytest.param(
-            "ready",
-            [["nomad", "erratic", "kubernetes"], ["kubernetes"]],
-            [waits("erratic,kubernetes,nomad"), waits("kubernetes")],
-            id="sorted",
-        ),
-        pytest.param(
-            "ready",
-            [["kubernetes"], [], ["kubernetes"]],
-            [waits("kubernetes"), OK, OK],
-            id="until-ready",
-        ),
-        pytest.param(
-            "ready", [["a"], ["b"], ["a", "b"]], [waits("a"), OK, OK], id="ready-once-is-ready"
-        ),
-        pytest.param(
-            "ready {\n monitor continuously\n}",
-            [["kubernetes"], [], ["kubernetes"]],
-            [waits("kubernetes"), OK, waits("kubernetes")],
-            id="continuously",
-        ),
-    ],
-)
-def test_answer(text: str, unready: list[list[str]], answers: list[tuple[int, str, bytes]]) -> None:
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "ready"))
+def test_answer(given: str, expected: str) -> None:
+    """Each time the plugins that are not ready; `-` are none."""
+    text, _, unready = given.partition(": ")
     runtime = FakeRuntime()
-    finish(set_up(Ready, text).start(runtime))
+    finish(set_up(Ready, text.replace("\\n", "\n")).start(runtime))
     page = runtime.http[":8181"]["/ready"]
-    for names, expected in zip(unready, answers, strict=True):
-        runtime.unready = names
-        assert page("/ready") == expected
+    for names, answer in zip(unready.split("; "), expected.split("; "), strict=True):
+        runtime.unready = [] if names == "-" else names.split()
+        status, body = answer.split(" ", 1)
+        assert page("/ready") == (int(status), TEXT, body.encode())
 
 
 @pytest.mark.parametrize("text", ["ready", "ready {\n monitor continuously\n}"])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from hsdns.resolver import MODELS
 from hsdns.resolver.resolv_conf import PodDns, ResolvConf, pod_resolv_conf
+from tests.support.tables import columns
 
-LONG = "search " + "a" * 248  # 255 octets
+ROWS = Path(__file__).with_name("resolv_conf.txt")
 
 
 def read(resolver: str, text: str) -> ResolvConf:
@@ -32,38 +34,11 @@ def test_all_of_it() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("resolver", "text", "field", "expected"),
-    [
-        ("glibc", "", "nameservers", ("127.0.0.1",)),
-        ("glibc", "", "timeout", 5),
-        ("c-ares", "", "timeout", 2),
-        ("c-ares", "", "attempts", 3),
-        ("glibc", "options timeout:99 attempts:99 ndots:99", "timeout", 30),
-        ("glibc", "options timeout:99 attempts:99 ndots:99", "attempts", 5),
-        ("musl", "options timeout:99 attempts:99 ndots:99", "timeout", 60),
-        ("musl", "options timeout:99 attempts:99 ndots:99", "attempts", 10),
-        ("glibc", "options ndots:99", "ndots", 15),
-        ("glibc", "options timeout:0", "timeout", 1),
-        ("go", "options single-request-reopen", "flags", {"single-request"}),
-        ("c-ares", "nameserver 1.1.1.1\n" * 5, "nameservers", ("1.1.1.1",) * 5),
-        ("musl", "nameserver 1.1.1.1\n" * 5, "nameservers", ("1.1.1.1",) * 3),
-        ("glibc", LONG, "search", ("a" * 248,)),
-        ("musl", LONG, "search", ()),
-        ("musl", LONG[:-1], "search", ("a" * 247,)),
-        ("musl", "options edns0", "remarks", ("musl ignores the option edns0",)),
-        ("glibc", "options ndots:x", "remarks", ("glibc ignores the option ndots:x",)),
-        ("go", "nameserver 1.1.1.1\n" * 4, "remarks", ("Go uses the first 3 of 4 nameservers",)),
-        (
-            "musl",
-            LONG,
-            "remarks",
-            ("musl ignores the line search: it has 255 octets, more than 254",),
-        ),
-    ],
-)
-def test_read(resolver: str, text: str, field: str, expected: object) -> None:
-    assert getattr(read(resolver, text), field) == expected
+@pytest.mark.parametrize(("given", "expected"), columns(ROWS, "read"))
+def test_read(given: str, expected: str) -> None:
+    resolver, field, text = f"{given} ".split(" ", 2)
+    found = getattr(read(resolver, text.strip().replace("\\n", "\n")), field)
+    assert (str(found) if isinstance(found, int) else " ".join(found) or "none") == expected
 
 
 NODE = "nameserver 192.0.2.53\nsearch corp.test\noptions rotate\n"

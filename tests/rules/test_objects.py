@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hsdns.causes.labels import is_misspelt
+from hsdns.causes.labels import is_misspelt, is_slip
 from hsdns.corefile.lexer import Source
 from hsdns.corefile.tree import Position
 from hsdns.rules.corefile_text import CorefileText, directive_of, ports_of, property_of, zones_of
@@ -200,4 +200,5 @@ def test_what_a_corefile_has_wrong_is_where_its_words_are(written: str) -> None:
 
 @pytest.mark.parametrize(("words", "found"), columns(TABLES, "misspelt words"))
 def test_misspelt(words: str, found: str) -> None:
-    assert is_misspelt(*words.split()) is (found == "yes")
+    assert is_misspelt(*words.split()) is (found != "no")
+    assert is_slip(*words.split()) is (found == "surely")

@@ -55,7 +55,7 @@ def test_formats(output: str, name: str, report: Report) -> None:
 def test_colours_of_a_terminal_and_a_link_to_the_page() -> None:
     heading, found, line, mark, *_ = formatted(REPORT, "text", colour=True)
     assert heading == "\x1b[1mService db\x1b[0m"
-    assert found.startswith("  \x1b[31merror\x1b[0m: spec.externalName: ")
+    assert found.startswith("  \x1b[31merror\x1b[0m: ")
     assert f"\x1b]8;;{FOUND.page}\x1b\\HS131 [*]\x1b]8;;\x1b\\" in found
     assert line.endswith("  externalName: 10.1.2.3 # \\u001b")
     assert mark.endswith(f"{' ' * 16}\x1b[31m^^^^^^^^\x1b[0m")

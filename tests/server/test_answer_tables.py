@@ -15,6 +15,7 @@ import pytest
 from hsdns.answer_table.recompute import RecomputedNames, key_of
 from hsdns.answer_table.writer import AnswerTableWriter
 from hsdns.cluster.freshness import ANYTHING, PATIENCE, Dependencies
+from hsdns.cluster.objects import Upserted
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables
@@ -88,6 +89,27 @@ def make_logging_server() -> MemoryServer:
 def values(metrics: Registry, name: str, kind: str = "counter") -> dict[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = getattr(metrics, kind)(name, ("",)).values
     return dict(found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stale_and_refused_are_counted(kind: str) -> None:
+    metrics, memory_server = Registry(), make_memory_server(kind)
+    Listening(metrics).use(memory_server.writer)
+    held: list[Any] = []
+    note = memory_server.writer.enqueue
+    memory_server.writer.enqueue = lambda *found: held.append(found)  # type: ignore[method-assign]  # stored later
+    memory_server.from_chain(WEB)
+    memory_server.writer.enqueue = note  # type: ignore[method-assign]  # as it was
+    memory_server.from_chain(WEB)
+    memory_server.apply(Upserted(service("default/web", "10.96.0.9", version="2")))
+    note(*held[0])
+    memory_server.writer.flush()
+    assert memory_server.from_table(WEB) is None
+    metrics.fold()
+    changes = {
+        labels[1]: count for labels, count in values(metrics, "hsdns_table_changes_total").items()
+    }
+    assert changes == {"learned": 1, "refused": 1, "stale": 1}
 
 
 def test_table_that_was_exchanged_stays_until_its_lines_are_written(

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -43,10 +44,33 @@ def bound(*, listening: bool) -> socket.socket:
     return sock
 
 
+def test_mode_and_end() -> None:
+    made = UnixSocket("c.sock")
+    assert stat.S_IMODE(PATH.stat().st_mode) == 0o600
+    assert listens(PATH)
+    made.sock.close()
+    assert not listens(PATH)
+    made.remove()
+    assert not PATH.exists()
+    made.remove()
+    UnixSocket("new/c.sock").sock.close()
+    assert stat.S_IMODE(Path("new").stat().st_mode) == 0o700
+
+
 def test_what_a_server_that_is_gone_has_left_is_replaced() -> None:
     bound(listening=True).close()
     made = UnixSocket("c.sock")
     assert listens(PATH)
+    made.sock.close()
+
+
+def test_only_the_own_socket_is_removed() -> None:
+    """Another server has taken the path meanwhile."""
+    made = UnixSocket("c.sock")
+    PATH.unlink()
+    with bound(listening=True):
+        made.remove()
+        assert listens(PATH)
     made.sock.close()
 
 

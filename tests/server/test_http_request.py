@@ -92,6 +92,17 @@ def test_head_of_the_most_octets(end: int) -> None:
     assert [type(each) for each in read(head)] == [Request if not end else int]
 
 
+def test_client_that_waits_is_told_to_go_on() -> None:
+    reader = RequestReader()
+    head = POST + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+    reader.feed(head)
+    assert reader.take() is None
+    assert (reader.interim(), reader.interim()) == (b"HTTP/1.1 100 Continue\r\n\r\n", b"")
+    reader.feed(b"a" + head + b"b")
+    assert [each and each.body for each in (reader.take(), reader.take())] == [b"a", b"b"]
+    assert reader.interim() == b""
+
+
 @pytest.mark.parametrize(
     ("begin", "rest", "readings"),
     [

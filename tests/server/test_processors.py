@@ -39,6 +39,19 @@ class Made:
         return summary(out)
 
 
+@pytest.mark.parametrize(
+    ("lines", "waits"),
+    [
+        pytest.param("metadata\nkubernetes {{\npods verified\n{}\n}}", True, id="clients"),
+        pytest.param("metadata\nkubernetes {{\n{}\n}}", False, id="no-pods"),
+        pytest.param("kubernetes {{\npods verified\n{}\n}}", False, id="no-metadata"),
+    ],
+)
+def test_filters_that_read_the_store_wait_for_a_late_watch(lines: str, waits: bool) -> None:
+    made = Made(f"a.org {{\n{lines.format('endpoint http://192.0.2.1:8001')}\n}}\n")
+    assert (made.processors["dns://:53"].late_watch is not None) is waits
+
+
 @pytest.mark.parametrize("debugs", [False, True])
 def test_handler_that_raises(
     debugs: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from hsdns.chain import Endpoint
+from hsdns.chain import Endpoint, Request
 from hsdns.cluster.freshness import NoCounters
 from hsdns.eager import Wait, start
 from hsdns.metrics import Registry
 from hsdns.server import runtime
+from hsdns.server import runtime as module
 from hsdns.server.runtime import (
     MAX_TURN,
     FileLooks,
@@ -21,9 +23,13 @@ from hsdns.server.runtime import (
     ServerRuntime,
     Tasks,
     Turn,
+    take_apart,
 )
+from hsdns.wire.message import Reply
 from tests.support.coroutines.event_loops import until
 from tests.support.plugins.corefiles import assembled
+from tests.support.plugins.requests import make_request
+from tests.support.servers.function_processor import processor
 
 
 def make_runtime(corefile: str = "") -> ServerRuntime:
@@ -50,6 +56,26 @@ async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.mark.parametrize(
+    ("bind", "servers", "addresses"),
+    [
+        pytest.param("", ["dns://:53"], ["192.0.2.7"], id="all"),
+        pytest.param("bind 127.0.0.1", ["dns://127.0.0.1:53"], ["127.0.0.1"], id="bound"),
+        pytest.param("bind lo", ["dns://127.0.0.1:53", "dns://[::1]:53"], ["127.0.0.1", "::1"], id="interface"),
+        pytest.param("bind 0.0.0.0", ["dns://0.0.0.0:53"], ["192.0.2.7"], id="bound-to-all-ipv4"),
+        pytest.param("bind ::", ["dns://[::]:53"], ["192.0.2.7"], id="bound-to-all"),
+        pytest.param("bind 127.0.0.1 ::", ["dns://127.0.0.1:53", "dns://[::]:53"], ["192.0.2.7"], id="bound-and-all"),
+        pytest.param("bind lo", ["dns://[::1]:53"], ["::1"], id="one-of-two"),
+    ],
+)  # fmt: skip
+def test_local_addresses(
+    bind: str, servers: list[str], addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "own_addresses", lambda: ["192.0.2.7"])
+    runtime = make_runtime(f". {{\n{bind}\nwhoami\n}}")
+    assert runtime.local_addresses(servers) == addresses
+
+
+@pytest.mark.parametrize(
     ("bound", "asked"),
     [
         (Endpoint("::", 5300), Endpoint("::1", 5300)),
@@ -62,6 +88,25 @@ def test_local_address_can_be_asked_from_here(bound: Endpoint, asked: Endpoint) 
     runtime = make_runtime()
     runtime.bound["dns://:53"] = bound
     assert runtime.local_address("dns://:53") == asked
+
+
+async def test_resolve_asks_the_listener_of_the_request() -> None:
+    def answering(rcode: int) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Reply:
+            return Reply(rcode=rcode)
+
+        return answer
+
+    runtime = make_runtime()
+    runtime.processors = {
+        "dns://:53": processor(answering(0)),
+        "dns://:54": processor(answering(3)),
+    }
+
+    assert [
+        (await runtime.resolve(make_request("example.org", server=server))).rcode
+        for server in ("dns://:53", "dns://:54")
+    ] == [0, 3]
 
 
 # --- tasks that outlive a configuration ---
@@ -105,6 +150,28 @@ async def test_long_work_lets_others_run_in_between() -> None:
         await turn.end_if_long()
     task.cancel()
     assert [round(each / MAX_TURN, 1) for each in ran] == [1.2, 2.4, 3.6]
+
+
+async def test_a_long_list_is_freed_in_several_turns() -> None:
+    """Each item takes as long as a turn may; the loop turns after each second one."""
+    now = 0.0
+    parts: list[Any] = [object() for _ in range(6)]
+    left: list[int] = []
+
+    def clock() -> float:
+        nonlocal now
+        now += MAX_TURN
+        return now
+
+    async def look() -> None:
+        while parts:
+            left.append(len(parts))
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(look())
+    await take_apart(parts, clock)
+    await looking
+    assert left == [4, 2]
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, periods: int) -> tuple[list[float], list[int]]:

@@ -23,6 +23,7 @@ from hsdns.server.transport.sockets import (
     client_endpoint,
     open_all,
     open_both,
+    open_tcp,
     open_udp,
     settings_of,
 )
@@ -53,6 +54,24 @@ def test_host_without_ipv6_gets_ipv4(missing: str, monkeypatch: pytest.MonkeyPat
     with udp, tcp:
         assert udp.getsockname()[0] == tcp.getsockname()[0] == "0.0.0.0"
         assert udp.getsockopt(socket.IPPROTO_IP, IP_PKTINFO) == 1
+
+
+def test_port_0_is_free_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that UDP got and TCP does not get is given up for another."""
+    real, asked = open_tcp, list[int]()
+
+    def refuse_twice(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
+        asked.append(listen.port)
+        if len(asked) < 3:
+            raise ListenError("taken")
+        return real(listen, shared=shared)
+
+    monkeypatch.setattr(sockets, "open_tcp", refuse_twice)
+    udp, tcp = open_both(ListenAddress("127.0.0.1", 0))
+    with udp, tcp:
+        assert udp.getsockname()[1] == tcp.getsockname()[1] == asked[-1]
+    assert len(asked) >= 3  # the third may be taken by chance
+    assert 0 not in asked
 
 
 # --- taken ports ---

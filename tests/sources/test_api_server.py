@@ -27,7 +27,7 @@ from hsdns.cluster.source import (
 )
 from hsdns.sources import api_server
 from hsdns.sources.api_access import WatchOptions
-from hsdns.sources.api_server import ApiServer, read_objects, read_pod
+from hsdns.sources.api_server import ApiServer, read_objects, read_pod, read_view
 from loadtest.apiserver.fake_cluster import FakeCluster
 from tests.support.apiserver.fixed_access import FixedAccess
 from tests.support.apiserver.memory_api import SERVER, MemoryAnswer, MemoryApi
@@ -381,6 +381,7 @@ def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:
     assert fault.kind == "Pod"
     assert fault.sentence.startswith("pods may not be read: pods is forbidden: User ")
     assert fault.sentence.endswith("(403)")
+    assert read(Lead((b"shop",), pod="db-0"), api).faults == (), "nothing needs a pod of that name"
 
 
 def test_a_server_that_is_not_there() -> None:
@@ -401,6 +402,25 @@ def test_more_than_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(LEAD, api).faults == (
         Fault("only the first 1 of the endpointslices in shop were read", "EndpointSlice"),
     )
+
+
+def test_what_may_stand_behind_a_service() -> None:
+    """Pods that the selector matches, else others, also ended ones; workloads are not known where they may not be read."""
+    api = MemoryApi(cluster_of_api_reading())
+    api.cluster.apply(
+        manifest_of_api_reading(
+            "Pod", "shop/db-1", labels={"app": "db"}, status={"phase": "Failed"}
+        )
+    )
+    found = asyncio.run(read_view(api, "shop", {"app": "db"}))
+    assert [each.metadata.name for each in found.pods("shop")] == ["db-0", "db-1"]
+    assert asyncio.run(read_view(api, "shop", {"app": "x"})).by_name("shop").keys() == {"db-0", "db-1", "web-0"}  # fmt: skip
+    kinds = {"deployments", "statefulsets", "daemonsets", "replicasets", "jobs"}
+    assert found.unknown.keys() == kinds
+    assert "404" in found.unknown["jobs"]
+    api.cluster.revoke("pods")
+    found = asyncio.run(read_view(api, "shop", {"app": "db"}))
+    assert found.unknown["pods"].startswith("pods may not be read: pods is forbidden: User ")
 
 
 class SilentApi(MemoryApi):

@@ -58,7 +58,7 @@ async def test_others_run_between_datagrams_that_take_long() -> None:
         assert sockets._selector is not None
         asyncio.get_running_loop().remove_reader(sockets._selector)
         for number, sock in enumerate(opened * 3):
-            upstream.sendto(b"%d" % (number % 2), sock._sock.getsockname())
+            upstream.sendto(b"%d" % (number % 2), sock.sock.getsockname())
         for count in (2, 4, 6, 6):
             sockets._read()
             assert len(received) == count

@@ -216,6 +216,15 @@ class Workload(msgspec.Struct, frozen=True):
     status: WorkloadState = WorkloadState()
 
 
+class Event(msgspec.Struct, frozen=True, rename="camel"):
+    """core/v1 Event: why a controller could not create a pod, which no status of a StatefulSet or DaemonSet says."""
+
+    metadata: ObjectMeta
+    involved_object: ObjectReference = ObjectReference()
+    message: str | None = None
+    last_timestamp: str | None = None
+
+
 class NodeAddress(msgspec.Struct, frozen=True):
     """core/v1 NodeAddress."""
 

@@ -64,7 +64,7 @@ def denied(
     sent = {each for server in servers for each in _allowed(leaving, server, server, "egress")}
     if len(sent) < len(PORT_NAMES):
         at = where if servers[0].namespace else f"the ipBlock {_blocks(servers[0].addresses)}"
-        needed = f"allows port {number} over UDP and TCP to {at}"
+        needed = f"allow port {number} over UDP and TCP to {at}"
         return dict(_denials(leaving, sent, number, f"to {where}", needed))
     entering = [each for each in policies for server in servers if is_for(each, server, "Ingress")]
     got = set[str]()
@@ -72,7 +72,7 @@ def denied(
         own = [each for each in policies if is_for(each, server, "Ingress")]
         got.update(_allowed(own, pod, server, "ingress"))
     whence = f"from namespace {pod.namespace} to {where}"
-    needed = f"allows port {number} over UDP and TCP {whence}"
+    needed = f"allow port {number} over UDP and TCP {whence}"
     return dict(
         _denials(list({id(each): each for each in entering}.values()), got, number, whence, needed)
     )
@@ -89,7 +89,7 @@ def _denials(
             other = next((each.upper() for each in PORT_NAMES if each in allowed), "")
             what = f"port {number} over {other} only" if other else f"no port {number}"
             which = "the policy" if len(chosen) == 1 else "one of the policies"
-            yield transport, Denial(f"{place} {verb} {what} {way}", f"{which} {needed}")
+            yield transport, Denial(f"{place} {verb} {what} {way}", f"in {which} {needed}")
 
 
 def _allowed(chosen: Sequence[NetworkPolicy], peer: Peer, server: Peer, way: str) -> Iterator[str]:

@@ -55,27 +55,23 @@ async def due_changes(rate: float, clock: Callable[[], float]) -> AsyncIterator[
         yield count
 
 
+@dataclass(eq=False)
 class Churn:
     """A cluster of a shape; `deliver` takes events for verify/truth.py, which already has the same cluster.
 
     `written` takes the resourceVersion of each change, and when it was written.
     """
 
-    def __init__(
-        self,
-        shape: Shape,
-        kinds: Mapping[str, int],
-        seed: int,
-        deliver: Deliver,
-        clock: Callable[[], float],
-        written: Written = lambda version, time: None,
-    ) -> None:
+    shape: Shape
+    kinds: Mapping[str, int]
+    seed: int
+    deliver: Deliver
+    clock: Callable[[], float]
+    written: Written = lambda version, time: None
+
+    def __post_init__(self) -> None:
         self.history = ApiHistory()
-        self._deliver = deliver
-        self._clock = clock
-        self._written = written
-        self._kinds, self._seed = kinds, seed
-        self._cluster = SyntheticCluster(shape)
+        self._cluster = SyntheticCluster(self.shape)
         self._slices: list[EndpointSlice] = []
         for found in self._cluster.objects():
             self.history.put(found)
@@ -88,23 +84,23 @@ class Churn:
         version = str(self.history.version + 1)
         metadata = structs.replace(found.metadata, resource_version=version)
         changed = structs.replace(found, metadata=metadata)
-        self._deliver([Upserted(changed)])
+        self.deliver([Upserted(changed)])
         self.history.put(changed)
         return version
 
     @cached_property
     def changes(self) -> Changes:
         """The changes to make; raise LoadError if there is nothing to change."""
-        return Changes(self._slices, self._kinds, self._seed, self._cluster.unused_addresses())
+        return Changes(self._slices, self.kinds, self.seed, self._cluster.unused_addresses())
 
     async def run(self, api: ClusterApi, rate: float) -> None:
         """Make changes until cancelled."""
         changes = self.changes  # this takes a while, so before the first change is due
-        async for count in due_changes(rate, self._clock):
+        async for count in due_changes(rate, self.clock):
             changed = [self.apply(changes.next()) for _ in range(count)]
-            now = self._clock()
+            now = self.clock()
             for version in changed:
-                self._written(version, now)
+                self.written(version, now)
             if changed:
                 api.changed()
 

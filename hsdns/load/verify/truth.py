@@ -25,6 +25,7 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from itertools import islice, repeat
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -109,6 +110,7 @@ class _Asked(NamedTuple):
     subject: Subject
 
 
+@dataclass(eq=False)
 class Truth:
     """The right answers to questions, from a kubernetes block that has started and read its cluster.
 
@@ -117,21 +119,17 @@ class Truth:
     right answers to the first questions, if the caller has computed them.
     """
 
-    def __init__(
-        self,
-        block: Kubernetes,
-        questions: Sequence[Question],
-        clock: Callable[[], float],
-        *,
-        grows: bool = False,
-        leads: bool = False,
-        known: Sequence[Answer] = (),
-    ) -> None:
-        self._leads = leads
-        self._block = block
-        self._clock = clock
+    block: Kubernetes
+    questions: InitVar[Sequence[Question]]
+    clock: Callable[[], float]
+    _: KW_ONLY
+    grows: bool = False
+    leads: bool = False
+    known: InitVar[Sequence[Answer]] = ()
+
+    def __post_init__(self, questions: Sequence[Question], known: Sequence[Answer]) -> None:
+        block = self.block
         self._live = block.answers
-        self._grows = grows
         self._asked: list[_Asked] = []
         self._numbers: dict[tuple[bytes, int], int] = {}  # of added questions
         self.changes = array("d")  # when each event that affects the questions was applied
@@ -141,7 +139,7 @@ class Truth:
         # When each of the newest states began, except the first state of each subject.
         self._states: deque[float] = deque()
         self._swept = self._in_turn()
-        self._beaten = clock()
+        self._beaten = self.clock()
         self._stalls: Spans = deque(maxlen=_MOST_SPANS)  # the loop was blocked
         self._outages: Spans = deque(maxlen=_MOST_SPANS)  # the cluster could not be watched
         self._expected: dict[tuple[int, int], Answer | None] = {}
@@ -152,7 +150,7 @@ class Truth:
         self._scratch.pods = block.store.pods
         self._scratch.synced = True
         self._answers: ClusterAnswers = block.answers_over(self._scratch)
-        if grows:
+        if self.grows:
             for key, value in block.store.services.values.items():
                 self._timelines[key] = Timeline(value)
         self._asked += map(self._read, questions)
@@ -166,7 +164,7 @@ class Truth:
 
         Added questions about addresses and ServiceImports are not judged: their earlier states were not recorded.
         """
-        assert self._grows, "made so"
+        assert self.grows, "made so"
         key = (question.name.lower, question.qtype)
         number = self._numbers.get(key)
         if number is None:
@@ -175,7 +173,7 @@ class Truth:
         return number
 
     def _read(self, question: Question, *, is_added: bool = False) -> _Asked:
-        zone, lookup = question.name.longest_of(self._block.zones), self._live.lookup
+        zone, lookup = question.name.longest_of(self.block.zones), self._live.lookup
         if zone is None:
             return _Asked(question, None, None)
         if is_added and (question.qtype == RRType.PTR or lookup.is_multicluster(zone)):
@@ -206,11 +204,11 @@ class Truth:
 
     def is_away(self) -> bool:
         """Whether the cluster cannot be watched now."""
-        return bool(self._block.store.lost)
+        return bool(self.block.store.lost)
 
     def beat(self) -> None:
         """Record a turn of the watch's loop; call it every BEAT seconds."""
-        now = self._clock()
+        now = self.clock()
         if self.is_away():
             outages = self._outages
             if outages and outages[-1][1] == self._beaten:  # it continues
@@ -227,7 +225,7 @@ class Truth:
 
     def shown(self, time: float) -> float:
         """When servers could see a state that was true from `time` on; with `leads`, after that turn of the loop."""
-        if self._leads:
+        if self.leads:
             for first, last in tuple(self._stalls):
                 if first <= time < last:
                     time = last
@@ -266,7 +264,7 @@ class Truth:
         return None if found is None else self.expected(question, found[1] + len(found[0]) - 1)
 
     def _watch_changes(self) -> None:
-        watch, services = self._block.watch, self._block.store.services
+        watch, services = self.block.watch, self.block.store.services
         services.history = _Notes(self._note)
         services.history.is_open = True
         before = watch.on_delivered
@@ -279,12 +277,12 @@ class Truth:
         watch.on_delivered = delivered
 
     def _note(self, noted: Noted) -> None:
-        now, key = self._clock(), noted.service
+        now, key = self.clock(), noted.service
         timeline = self._timelines.get(key)
-        if timeline is None and self._grows:
+        if timeline is None and self.grows:
             timeline = self._timelines.setdefault(key, Timeline(None))
         if timeline is not None:
-            self._add(timeline, now, self._block.store.services.values.get(key))
+            self._add(timeline, now, self.block.store.services.values.get(key))
             self.changes.append(now)
             base, since, _ = timeline.states
             self.follow(key, base + len(since) - 1, now, noted.version)
@@ -354,7 +352,7 @@ class Truth:
         return value is None or not _is_alias(value, qtype)
 
     def _absent(self, zone: Name) -> Answer | None:
-        return Answer(Rcode.NXDOMAIN) if self._block.tells_absence(zone) else None
+        return Answer(Rcode.NXDOMAIN) if self.block.tells_absence(zone) else None
 
 
 class _Notes(History):

@@ -207,6 +207,45 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
         )
 
 
+@check("HS116", needs="files", each="services")
+def undeclared_port(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
+    """A port that leads past the only port of the pods to which no Service leads."""
+    selector = service.spec.selector
+    if not selector or is_headless(service) or "uid" in manifest.metadata:
+        return
+    pods = objects.selected(manifest, selector)
+    declared = [each for one in pods for each in ports_of(one.spec)]
+    if objects.is_patched(manifest, *(each.manifest for each in pods)) or not declared:
+        return
+    numbers = {each.container_port for each in declared}
+    missing = [
+        (at, each)
+        for at, each in enumerate(service.spec.ports or ())
+        if not isinstance(each.target_port, str) and (each.target_port or each.port) not in numbers
+    ]
+    if len(missing) != 1:
+        return
+    ((at, port),) = missing
+    others = [each for one in pods for _, each in objects.services_of(one)]
+    # Ports of the same name or number are meant to lead to the same.
+    led = {
+        each.target_port or each.port
+        for other in (service, *others)
+        for each in other.spec.ports or ()
+        if each.port != port.port and (each.name or "") != port.name
+    }
+    free = {
+        each.container_port for each in declared if led.isdisjoint((each.name, each.container_port))
+    }
+    if len(free) == 1:
+        is_written = "targetPort" in dict(mappings_at(manifest.content, "spec.ports"))[at]
+        yield manifest.remark(
+            f"spec.ports[{at}].{'targetPort' if is_written else 'port'}",
+            f"the pods of {pods[0].manifest} declare no port {port.target_port or port.port}, and nothing leads to "
+            f"their port {free.copy().pop()}; write targetPort: {free.pop()}",
+        )
+
+
 @check("HS115", needs="pods", each="templates")
 def probe_port(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     """Readiness probes of a port whose name their container does not have."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from hsdns.causes.alias import DOMAIN, cause_of_missing
-from hsdns.causes.labels import is_misspelt
+from hsdns.causes.labels import is_misspelt, is_slip
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.objects import Service
 from hsdns.corefile.tree import did_you_mean
@@ -59,7 +59,7 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
         for found in _HOST.finditer(_COMMENT.sub(_blank, text) if "\n" in text else text):
             is_url = found["before"] in ("://", "@") or bool(found["port"])
             used = _used(objects, manifest, found["host"], is_url)
-            why = _why_not(objects, manifest, used) if used is not None else ""
+            why = _why_not(objects, used) if used is not None else ""
             if why and found["host"] not in told:
                 told.add(found["host"])
                 is_elsewhere = why.startswith(_NO_SERVICE) and not why.endswith("?")
@@ -79,21 +79,25 @@ def _blank(comment: re.Match[str]) -> str:
 
 def _used(objects: Objects, manifest: Manifest, host: str, is_url: bool) -> _Used | None:
     labels = host.removesuffix(f".{DOMAIN}").split(".")
-    own = manifest.namespace
-    if labels[-1] == "svc" and 3 <= len(labels) <= 4:
-        *pod, service, namespace = labels[:-1]
-        return _Used(host, "".join(pod), service, namespace, _is_own(objects, manifest, namespace))
-    if (not is_url and len(labels) == 1) or len(labels) > 3:
+    own, *pod = manifest.namespace, *labels[:-3]
+    if labels[-1] == "svc" and 2 <= len(labels) <= 4:
+        service, namespace = labels[-3:-1] if len(labels) > 2 else (labels[0], "svc")
+        is_certain = _is_own(objects, manifest, namespace) or (namespace == "svc" and is_url)
+        return _Used(host, "".join(pod), service, namespace, is_certain)
+    if len(labels) == 1 and is_url:
+        is_certain = host in objects.service_names and _is_own(objects, manifest, own)
+        return _Used(host, "", host, own, is_certain)
+    if not 2 <= len(labels) <= 3:
         return None
-    if len(labels) > 1 and labels[-1] in objects.namespaces:
-        *pod, service, namespace = labels
-        return _Used(
-            host, "".join(pod), service, namespace, is_url and _is_own(objects, manifest, namespace)
-        )
-    if len(labels) == 2 and (is_url or _ORDINAL.fullmatch(labels[0])):
-        pod_name, below = labels
-        return _Used(host, pod_name, below, own, False)
-    return _Used(host, "", labels[0], own, False) if len(labels) == 1 else None
+    *pod, service, namespace = labels
+    is_space = namespace in objects.namespaces
+    is_space = is_space or (is_url and _meant_namespace(objects, service, namespace) != "")
+    if is_space:
+        is_certain = is_url and _is_own(objects, manifest, namespace)
+        return _Used(host, "".join(pod), service, namespace, is_certain)
+    if len(labels) == 2 and (is_url or _ORDINAL.fullmatch(service)):
+        return _Used(host, service, namespace, own, False)
+    return None
 
 
 def _is_own(objects: Objects, manifest: Manifest, namespace: str) -> bool:
@@ -101,22 +105,36 @@ def _is_own(objects: Objects, manifest: Manifest, namespace: str) -> bool:
     return namespace in objects.namespaces and objects.is_placed and not chart_of(manifest)
 
 
-def _why_not(objects: Objects, manifest: Manifest, used: _Used) -> str:
+def _meant_namespace(objects: Objects, service: str, namespace: str) -> str:
+    """The only namespace of a Service whose name is a misspelt one; empty if there is none."""
+    spaces = {each.namespace for each, _ in objects.service_names.get(service, ())}
+    near = [each for each in spaces if is_misspelt(namespace, each)]
+    return near[0] if len(near) == 1 and namespace not in spaces else ""
+
+
+def _why_not(objects: Objects, used: _Used) -> str:
     """Why nothing answers a name; empty if something does, or may."""
-    here = [each for each in objects.services if _is_in(each[0], used.namespace)]
-    named = [each for each in here if each[0].name == used.service]
-    if (used.service, used.namespace) == _MADE:
+    service, namespace = used.service, used.namespace
+    if (service, namespace) == _MADE:
         return ""
-    if not named:
-        near = [each.name for each, _ in here if is_misspelt(used.service, each.name)]
-        if len(set(near)) == 1:
-            return f'{_NO_SERVICE} {used.service}; did you mean "{near[0]}"?'
-        if not used.is_certain or any(
-            used.service.startswith(each.name) for each in objects.custom
-        ):
-            return ""
-        return f"{_NO_SERVICE} {used.service} in namespace {used.namespace}"
-    return _why_no_pod(objects, named[0], used) if used.pod else ""
+    if namespace == "svc" and namespace not in objects.namespaces:
+        return "it lacks the namespace; write NAME.NAMESPACE.svc" if used.is_certain else ""
+    here = [each for each in objects.services if _is_in(each[0], namespace)]
+    named = [each for each in here if each[0].name == service]
+    if named:
+        return _why_no_pod(objects, named[0], used) if used.pod else ""
+    if meant := _meant_namespace(objects, service, namespace):
+        return (
+            f'{_NO_SERVICE} {service} in namespace {namespace}; did you mean "{service}.{meant}"?'
+        )
+    near = {each.name for each, _ in here if is_misspelt(service, each.name)}
+    if len(near) == 1:
+        return f'{_NO_SERVICE} {service}; did you mean "{near.pop()}"?'
+    if not used.is_certain or any(service.startswith(each.name) for each in objects.custom):
+        return ""
+    spaces = {each.namespace for each, _ in objects.service_names.get(service, ())}
+    where = f"; it is in namespace {spaces.pop()}" if len(spaces) == 1 else ""
+    return f"{_NO_SERVICE} {service} in namespace {namespace}{where}"
 
 
 def _why_no_pod(objects: Objects, named: tuple[Manifest, Service], used: _Used) -> str:
@@ -180,7 +198,7 @@ def reference(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
         if named:
             yield from _port(objects, manifest, each, named)
         elif len(near) == 1:
-            edit = manifest.replaced(each.name_field, *near)
+            edit = manifest.replaced(each.name_field, *near) if is_slip(each.name, *near) else None
             sentence = f'there is no Service {each.name}; did you mean "{near.pop()}"?'
             yield manifest.remark(each.name_field, sentence, edit=edit)
 
@@ -207,7 +225,7 @@ def _port(
     ):
         return
     has = ", ".join(f"{one.port} ({one.name})" if one.name else str(one.port) for one in ports)
-    near = [one.name for one in ports if one.name and is_misspelt(str(each.port), one.name)]
+    near = [one.name for one in ports if one.name and is_slip(str(each.port), one.name)]
     edit = manifest.replaced(each.port_field, near[0]) if len(near) == 1 else None
     sentence = f"{named[0][0]} has no port {each.port}; it has {has}"
     yield manifest.remark(each.port_field, sentence, edit=edit)

@@ -15,6 +15,7 @@ import msgspec
 
 from hsdns.causes.alias import DOMAIN
 from hsdns.causes.behind import nameless
+from hsdns.causes.labels import is_misspelt, is_slip
 from hsdns.cluster.controllers.defaults import Refused, check_label
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import labels_text
@@ -169,28 +170,33 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
             one.manifest is manifest for one in objects.selected(each, service.spec.selector or {})
         )
     ]
-    others = [] if headless else list(objects.services_of(pods))
-    has_ip = not any(is_headless(service) for _, service in others)
     path = "/".join(filter(None, (manifest.namespace, name)))
     is_pod = manifest.kind == "Pod"
     whose = f"pod {manifest.name}" if is_pod else f"the pods of {manifest.kind} {manifest.name}"
     if not named:
-        if headless:
-            sentence = nameless(path, whose, headless)
-            yield manifest.remark(field, f"{sentence}; write its name, or add the Service")
+        others = [] if headless else list(objects.services_of(pods))
+        meant = [each.name for each, _ in objects.services_of(pods) if is_misspelt(name, each.name)]
+        edit = None
+        if len(set(meant)) == 1:
+            edit = manifest.replaced(field, meant[0]) if is_slip(name, meant[0]) else None
+            sentence = f'{nameless(path, whose, ())}; did you mean "{meant[0]}"?'
+        elif headless:
+            sentence = f"{nameless(path, whose, headless)}; write its name, or add the Service"
         elif objects.is_whole:
-            sentence = nameless(path, whose, ())
-            yield manifest.remark(field, f"{sentence}; add a headless Service of that name")
+            sentence = f"{nameless(path, whose, ())}; add a headless Service of that name"
         elif (
             others
-            and has_ip
+            and not any(is_headless(service) for _, service in others)
             and not _is_name_of(name, [manifest.name, *(each.name for each, _ in others)])
         ):
-            yield manifest.remark(
-                field,
-                f"{nameless(path, whose, [others[0][0].name])}, but has a cluster IP; add a headless Service, and "
-                "write its name",
+            first = others[0][0].name
+            sentence = (
+                f"{nameless(path, whose, [first])}, but has a cluster IP; add a headless Service, and "
+                "write its name"
             )
+        else:
+            return
+        yield manifest.remark(field, sentence, edit=edit)
         return
     for each, service in named:
         selector = service.spec.selector or {}

@@ -16,8 +16,8 @@ from hsdns.causes.labels import (
     MADE_LABELS,
     different,
     in_other_namespace,
-    is_misspelt,
     is_set_at_run_time,
+    is_slip,
     kinship,
     mismatch,
     nearest,
@@ -114,9 +114,7 @@ def _mismatch(
     value = labels.get(key_meant, "")
     corrected = {each: one for each, one in wanted.items() if each != key} | {key_meant: value}
     # Only a spelling has one right answer, and only if no other pods have the labels then.
-    is_spelling = (
-        is_misspelt(wanted[key], value) if key == key_meant else is_misspelt(key, key_meant)
-    )
+    is_spelling = is_slip(wanted[key], value) if key == key_meant else is_slip(key, key_meant)
     if is_spelling and not others and len(objects.selected(manifest, corrected)) == 1:
         is_key = key != key_meant
         edit = manifest.replaced(at, key_meant if is_key else value, is_key=is_key)
@@ -181,12 +179,15 @@ def too_wide(objects: Objects, manifest: Manifest, service: Service) -> Iterator
     wanted = service.spec.selector
     pods = objects.selected(manifest, wanted) if wanted else []
     pods = [each for each in _beside(pods, manifest) if isinstance(each.manifest.object, Workload)]
-    if len(pods) < 2 or objects.is_patched(manifest, *(each.manifest for each in pods)):
-        return
+    if "uid" in manifest.metadata or objects.is_patched(
+        manifest, *(each.manifest for each in pods)
+    ):
+        return  # in a cluster, what a workload was before an update is there too
     for own, other in permutations(pods, 2):
         key = telling_label(service.metadata.labels or {}, own.labels, other.labels)
-        lacks = lacking_port(service, own, other)
-        if not key and not _is_of_name(objects, manifest, own, other, lacks):
+        is_of_name = kinship(manifest.name, own.name) and not kinship(manifest.name, other.name)
+        lacks = lacking_port(service, own, other) if key or is_of_name else ""
+        if not key and not (is_of_name and (lacks or _is_apart(objects, own, other))):
             continue
         key = key or next(
             (key for key, value in own.labels.items() if other.labels.get(key) != value), ""
@@ -201,17 +202,11 @@ def too_wide(objects: Objects, manifest: Manifest, service: Service) -> Iterator
         break
 
 
-def _is_of_name(
-    objects: Objects, manifest: Manifest, own: PodSet, other: PodSet, lacks: str
-) -> bool:
-    """Whether a Service has the name of one of two workloads, and does not mean the other one too."""
-    if not kinship(manifest.name, own.name) or kinship(manifest.name, other.name):
+def _is_apart(objects: Objects, own: PodSet, other: PodSet) -> bool:
+    """Whether a workload has a Service that another one has not, and is none of its canaries."""
+    if own.labels == other.labels or other.name.startswith(f"{own.name}-"):
         return False
-    apart = [
-        each for _, each in objects.services_of(other) if not own.matches(each.spec.selector or {})
-    ]
-    is_apart = bool(apart) and not other.name.startswith(f"{own.name}-")
-    return own.labels != other.labels and (bool(lacks) or is_apart)
+    return any(not own.matches(each.spec.selector or {}) for _, each in objects.services_of(other))
 
 
 def lacking_port(service: Service, own: PodSet, other: PodSet) -> str:

@@ -54,7 +54,6 @@ from typing import Any, Final, NamedTuple
 from hsdns.cluster.answer_set import noted_lines
 from hsdns.cluster.history import DELETED, History, Noted
 from hsdns.cluster.read_object import read_time
-from hsdns.cluster.value import CLUSTER_IP
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.metrics import TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins.kubernetes import Kubernetes
@@ -492,14 +491,8 @@ def nowhere(door: Door) -> Callable[[Name], bool]:
     def leads_nowhere(name: Name) -> bool:
         for answer_set in sets:
             zone = name.longest_of(answer_set.forward_zones)
-            labels = () if zone is None else name.below(zone)
-            if zone is not None and len(labels) == 3 and labels[2] == SVC:
-                value = answer_set.lookup.values(zone).get((labels[1], labels[0]))
-                return (
-                    value is not None
-                    and value.kind == CLUSTER_IP
-                    and not any(part.addresses for part in value.slices)
-                )
+            if zone is not None:
+                return bool(answer_set.lookup.nothing_behind(name, zone))
         return False
 
     return leads_nowhere
@@ -685,10 +678,8 @@ class _Painter:
     async def _failing(
         self, shown: list[SeenQuery], vain: set[int], span: float
     ) -> list[dict[str, Any]]:
-        past = past_of(self._door)
-        await past.note(self._door, self._turn)
         names = await failing(shown, vain, self._turn, nowhere(self._door))
-        names = [*names, *past.failed(self._wanted, names)][:MOST_FAILING]
+        names = [*names, *past_of(self._door).failed(self._wanted, names)][:MOST_FAILING]
         return [
             {
                 "name": each.name.to_text(),

@@ -12,10 +12,9 @@ import msgspec
 import pytest
 
 from hsdns.cluster.controllers import defaults
-from hsdns.cluster.controllers.defaults import Refused, with_defaults
+from hsdns.cluster.controllers.defaults import Refused
 from hsdns.cluster.controllers.document import Document, check_document
 from hsdns.cluster.controllers.kinds import KINDS
-from hsdns.cluster.controllers.validation import validate
 from tests.support.manifests.mistakes import Mistake, mistakes
 
 
@@ -32,35 +31,6 @@ def test_mistakes(mistake: Mistake) -> None:
         checked(mistake.manifest)
     assert str(caught.value) == f"{mistake.at}: {mistake.sentence}"
     assert caught.value.field == mistake.at
-
-
-@pytest.mark.parametrize(
-    "example", [pytest.param(each, id=each.id) for each in mistakes("accepted")]
-)
-def test_unusual(example: Mistake) -> None:
-    document = checked(example.manifest)
-    assert document.object is not None
-    validate(document.kind, document.object)
-    assert with_defaults(document.kind, document.object) is document.object
-
-
-@pytest.mark.parametrize(
-    ("manifest", "shown"),
-    [
-        (
-            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}},
-            "Service default/web",
-        ),
-        (
-            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n.1", "namespace": "x"}},
-            "Node n.1",
-        ),
-    ],
-)
-def test_namespace(manifest: dict[str, Any], shown: str) -> None:
-    document = checked(manifest)
-    assert document.object is not None
-    assert (str(document), document.object.metadata.namespace) == (shown, document.namespace)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from hsdns.load.results import LimitReport, PropagationReport, ServerReport
 from hsdns.load.schedule import Stage
 from tests.load.test_report import LOOKED_UP, lookups, report, results, stated
 from tests.load.verify.test_follow import shown
+from tests.support import tables
 from tests.support.browser.chromium import PROGRAM, tab
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -267,32 +268,7 @@ def test_long_runs_have_wider_columns(seconds: int) -> None:
 
 
 SHOWN = "[...document.querySelectorAll('h2,h3,p,li,tr,summary')].map(each => each.innerText.replaceAll('\\t', ' | ').replaceAll('\\n', ''))"
-EVERYTHING = [
-    "Load on 127.0.0.1 port 53",
-    "The search for the knee",
-    "Limits: p99>5ms. the knee is at 2000 queries a second.",
-    "1000 | 2 s | held | 0 | 100 us | 300 us | 12 us",
-    "4000 | 2 s | broken | 200 (2.000%) | 100 us | lost | 12 us",
-    "Figures",
-    "200 queries were due, 200 sent, 198 answered, 2 (1.000%) lost: NOERROR 198.",
-    "Answers",
-    "Latency over time",
-    "Latency against the slowest share",
-    "Right or wrong",
-    "web.shop.svc.cluster.local. | SRV | 5 | 1.000 s | 1.9 s",
-    "Until changes show",
-    "2 changes were followed until they showed, 0 more for less than a second. Times run from when a change was written; 0 that added records never showed, and 1 that removed some were still answered at the end.",
-    "Lookups",
-    "Connections",
-    "4 connections were opened, 4 at once at most; truncated answers that needed one: 2; queries asked again, because their connection had ended: 1; replies that came too late: 1. Set-ups run from the wish for a connection until it can take a query.",
-    f"ended: {SPENT} | 3 (75.000%)",
-    "not opened: <refused> | 1 (20.000%)",
-    "query without an answer: HTTP status 503 | 1",
-    "Second by second",
-    "Table of 2 seconds",
-    "Kinds of names",
-    "Plan and machine",
-]
+EVERYTHING = tables.lines(Path(__file__).with_name("page.txt"))
 TWO = [
     *("Load on 2 servers", "Side by side", "stale by at most | 1.00 s | -", "Age of the stalest answer", "one", "two"),
     *("Added: until the first new answer", "Removed: until the last old answer"),

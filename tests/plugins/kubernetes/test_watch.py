@@ -148,6 +148,16 @@ def test_what_a_batch_changes_is_shown() -> None:
     ]
 
 
+@pytest.mark.parametrize("reads_only", [True, False])
+def test_a_reader_saves_no_snapshot(reads_only: bool, tmp_path: Path) -> None:
+    made, runtime = plugin(f"snapshot {tmp_path}/state"), FakeRuntime()
+    made.watch.reads_only = reads_only
+    finish(made.start(runtime))
+    assert ("kubernetes snapshot" not in runtime.spawned) is reads_only
+    for coro in runtime.spawned.values():
+        coro.close()
+
+
 @pytest.mark.parametrize(
     ("lost", "source", "is_restored"),
     [

@@ -18,7 +18,7 @@ from typing import Final
 from hsdns import cli
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-ENVIRON: Final = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "COLUMNS": "80"}
+ENVIRON: Final = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 HSDNS: Final = (sys.executable, "-m", "hsdns")
 
 

@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_582,
     "hsdns/wire": 1_654,
     "loadtest": 7_074,
-    "tests": 59_077,
+    "tests": 59_088,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

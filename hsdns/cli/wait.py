@@ -359,7 +359,7 @@ def _look(
         right = expected()
         # If the objects do not determine the answer (an ExternalName's target, for example), only the number counts.
         if right is None:
-            is_right = count is not None
+            is_right = (count or Count(1, None)).holds(len(_records(found, qtype)))
         else:
             is_right = right == answer_of(found.rcode, found.answer)
     return Seen(server, found, is_right=is_right)

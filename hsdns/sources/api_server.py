@@ -471,6 +471,8 @@ class ApiServer:
         places = self._places
         if not self._refused or (namespace and self.options.namespaces and namespace not in places):
             return ""
+        if self.options.namespaces and not namespace:
+            return next(filter(None, map(self.unread, places)), "")
         is_tried = namespace in places
         lacking = [
             scope.plural

@@ -27,7 +27,8 @@ from hsdns.cluster.source import (
 )
 from hsdns.sources import api_server
 from hsdns.sources.api_access import WatchOptions
-from hsdns.sources.api_server import ApiServer, read_objects, read_pod, read_view
+from hsdns.sources.api_server import ApiServer, read_objects, read_pod
+from hsdns.sources.client_pod import read_view
 from loadtest.apiserver.fake_cluster import FakeCluster
 from tests.support.apiserver.fixed_access import FixedAccess
 from tests.support.apiserver.memory_api import SERVER, MemoryAnswer, MemoryApi

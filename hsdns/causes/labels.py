@@ -19,12 +19,13 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from hsdns.cluster.objects import labels_text
 
+POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 # Labels of pods that no template has.
 MADE_LABELS: Final = frozenset(
-    "statefulset.kubernetes.io/pod-name apps.kubernetes.io/pod-index pod-template-hash controller-revision-hash "
-    "pod-template-generation batch.kubernetes.io/job-name job-name batch.kubernetes.io/controller-uid controller-uid "
+    "apps.kubernetes.io/pod-index pod-template-hash controller-revision-hash pod-template-generation "
+    "batch.kubernetes.io/job-name job-name batch.kubernetes.io/controller-uid controller-uid "
     "batch.kubernetes.io/job-completion-index".split()
-)
+) | {POD_NAME}
 _OF_INSTALLATION: Final = frozenset(
     "app.kubernetes.io/instance app.kubernetes.io/part-of app.kubernetes.io/managed-by app.kubernetes.io/version "
     "helm.sh/chart release heritage chart version".split()
@@ -40,7 +41,8 @@ _IDENTITY: Final = (
 )
 _INSTANCE: Final = ("app.kubernetes.io/instance", "release")
 _PURPOSE: Final = re.compile(
-    r"-(headless|hl|svc|service|lb|http|https|internal|external|nodeport|np|peers?|discovery|metrics)$"
+    r"-(headless|hl|svc|service|lb|http|https|internal|external|nodeport|np|peers?|discovery|metrics|"
+    r"deployment|deploy|statefulset|sts|daemonset|ds)$"
 )
 _STATES: Final = frozenset(
     "true active leader master primary replica secondary slave standby writer reader ready".split()
@@ -182,7 +184,7 @@ def kinship(service: str, workload: str) -> int:
 
 @lru_cache(100_000)
 def _bare(name: str) -> str:
-    """A name without what its Service is for."""
+    """A name without what its Service is for, or what kind of workload has it."""
     return _PURPOSE.sub("", name)
 
 
@@ -283,21 +285,19 @@ def unlike(selector: Mapping[str, str], namespace: str, *, has_pods: bool) -> st
 
 
 def different(selector: Mapping[str, str], labels: Mapping[str, str]) -> list[str]:
-    """The keys of a selector whose values pods do not have."""
-    return [
-        key
-        for key, value in selector.items()
-        if labels.get(key) != value and key not in MADE_LABELS
-    ]
+    """The keys of a selector whose values pods do not have; made ones only if it asks for no other."""
+    keys = [key for key, value in selector.items() if labels.get(key) != value]
+    return [key for key in keys if key not in MADE_LABELS] or keys
 
 
 def corrected(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
     """The selector that matches the pods that it means; empty if they have none of the labels."""
     found: dict[str, str] = {}
+    wrong = different(selector, labels)
     for key, value in selector.items():
         other = key if key in labels else other_key(key, value, selector, labels)
         if key in MADE_LABELS:
-            found[key] = value
+            found |= {} if key in wrong else {key: value}
         elif other:
             found[other] = labels[other]
     return found

@@ -629,7 +629,9 @@ class _Cluster:
         parsed, services = self.parsed, self.scene.services
         if parsed is None or not parsed.name or parsed.kind == POD:
             return
-        if self._is_reverse or self._is_shared or not (services or parsed.endpoint):
+        # Clients choose names: only a namespace that exists is read for one without a Service.
+        is_below = bool(parsed.endpoint and self.scene.namespaces)
+        if self._is_reverse or self._is_shared or not (services or is_below):
             return
         owner, port = services[0] if services else None, None
         if owner is not None and parsed.port:

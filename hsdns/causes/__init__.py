@@ -8,6 +8,7 @@ labels.py -> Cause.
     behind.py     from a Service back to its pods, their workload, or the field that is wrong
     pod.py        why a pod is not ready
     ports.py      the ports of a Service that no endpoint has
+    alias.py      why an ExternalName leads nowhere
     labels.py     the pods that a selector means, though it does not match them
     failing.py    all names that are not answered, or that lead nowhere
     cause.py      a cause: the sentence and what to do

@@ -17,6 +17,7 @@ from typing import Final
 from hsdns.causes.alias import cause_of_alias
 from hsdns.causes.cause import Cause
 from hsdns.causes.labels import (
+    POD_NAME,
     corrected,
     different,
     in_other_namespace,
@@ -105,8 +106,7 @@ def cause_behind(view: View, service: Service, port: ServicePort | None = None) 
         return None
     followed = _followed(service, slices, port)
     listed = [(part, each) for part in followed for each in part.endpoints or ()]
-    used = [each for _, each in listed if _is_used(service, each, slices)]
-    if used:
+    if any(_is_used(service, each, slices) for _, each in listed):
         port = port or (service.spec.ports or [ServicePort()])[0]
         return _of_ports(view, service, port, followed)
     why = _of_unready(view, service, listed) if listed else _of_none(view, service, slices)
@@ -341,6 +341,9 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> C
     namespace, name = service.key
     where, candidates = place(service), view.labelled(namespace)
     near = candidates.nearest(name, selector, service.metadata.labels or {})
+    if near is not None and different(selector, near.labels) == [POD_NAME]:
+        sentence = f": it selects pod {selector[POD_NAME]} alone, and there is none of this name"
+        return Cause("HS101", where, sentence, f"kubectl -n {namespace} get pods --show-labels")
     if near is not None:
         sentence = f": {mismatch(selector, near.place, near.labels)}"
         return Cause("HS101", where, sentence, _patch(view, service, selector, near.labels))
@@ -387,13 +390,14 @@ def _of_ports(
             whose = str(templates[0]) if templates else f"pod {pods[0].metadata.name}"
         known = {each.name: each for each in every if each.name}
         meant = meant_port(port, known)
+        sentence, where = wrong_target(port, known, meant, whose), place(service)
+        other = known.get(port.target_port)
+        if other is not None:
+            todo = f"set protocol of {named(port)} of {where} to {other.protocol or 'TCP'}"
+            return Cause("HS111", where, sentence, todo)
         right = meant or choices(every) or "the number of the port"
-        return Cause(
-            "HS111",
-            place(service),
-            wrong_target(port, known, meant, whose),
-            f"set targetPort of {named(port)} of {place(service)} to {right}",
-        )
+        todo = f"set targetPort of {named(port)} of {where} to {right}"
+        return Cause("HS111", where, sentence, todo)
     part = next((each for each in slices if each.endpoints), slices[0])
     where = f"EndpointSlice {namespace}/{part.metadata.name}"
     if not part.ports:

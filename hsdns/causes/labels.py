@@ -19,12 +19,13 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from hsdns.cluster.objects import labels_text
 
+POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 # Labels of pods that no template has.
 MADE_LABELS: Final = frozenset(
-    "statefulset.kubernetes.io/pod-name apps.kubernetes.io/pod-index pod-template-hash controller-revision-hash "
-    "pod-template-generation batch.kubernetes.io/job-name job-name batch.kubernetes.io/controller-uid controller-uid "
+    "apps.kubernetes.io/pod-index pod-template-hash controller-revision-hash pod-template-generation "
+    "batch.kubernetes.io/job-name job-name batch.kubernetes.io/controller-uid controller-uid "
     "batch.kubernetes.io/job-completion-index".split()
-)
+) | {POD_NAME}
 _OF_INSTALLATION: Final = frozenset(
     "app.kubernetes.io/instance app.kubernetes.io/part-of app.kubernetes.io/managed-by app.kubernetes.io/version "
     "helm.sh/chart release heritage chart version".split()
@@ -284,21 +285,19 @@ def unlike(selector: Mapping[str, str], namespace: str, *, has_pods: bool) -> st
 
 
 def different(selector: Mapping[str, str], labels: Mapping[str, str]) -> list[str]:
-    """The keys of a selector whose values pods do not have."""
-    return [
-        key
-        for key, value in selector.items()
-        if labels.get(key) != value and key not in MADE_LABELS
-    ]
+    """The keys of a selector whose values pods do not have; made ones only if it asks for no other."""
+    keys = [key for key, value in selector.items() if labels.get(key) != value]
+    return [key for key in keys if key not in MADE_LABELS] or keys
 
 
 def corrected(selector: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
     """The selector that matches the pods that it means; empty if they have none of the labels."""
     found: dict[str, str] = {}
+    wrong = different(selector, labels)
     for key, value in selector.items():
         other = key if key in labels else other_key(key, value, selector, labels)
         if key in MADE_LABELS:
-            found[key] = value
+            found |= {} if key in wrong else {key: value}
         elif other:
             found[other] = labels[other]
     return found

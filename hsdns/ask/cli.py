@@ -190,7 +190,7 @@ class Lookup(Command):
         from hsdns.ask import question
         from hsdns.ask.names import read_word
         from hsdns.explanation.question import read_question
-        from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
+        from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
         from hsdns.wire.message import Query
         from hsdns.wire.text import rdata_to_text
 
@@ -223,6 +223,16 @@ class Lookup(Command):
         for each in reply.answer if reply.rcode == Rcode.NOERROR else ():
             rdata = rdata_to_text(each.rrtype, each.rdata)
             say(f"{each.owner.to_text()} {each.ttl} IN {type_to_text(each.rrtype)} {rdata}")
+        types = {each.rrtype for each in reply.answer}
+        if (
+            reply.rcode == Rcode.NOERROR
+            and types == {RRType.CNAME}
+            and qtype not in (RRType.CNAME, RRType.ANY)
+        ):
+            complain(
+                f"{name} is an alias, and the answer has no {type_to_text(qtype)} record of its target"
+            )
+            return 1
         return 0 if reply.rcode == Rcode.NOERROR and reply.answer else 1
 
     @classmethod

@@ -106,8 +106,7 @@ def cause_behind(view: View, service: Service, port: ServicePort | None = None) 
         return None
     followed = _followed(service, slices, port)
     listed = [(part, each) for part in followed for each in part.endpoints or ()]
-    used = [each for _, each in listed if _is_used(service, each, slices)]
-    if used:
+    if any(_is_used(service, each, slices) for _, each in listed):
         port = port or (service.spec.ports or [ServicePort()])[0]
         return _of_ports(view, service, port, followed)
     why = _of_unready(view, service, listed) if listed else _of_none(view, service, slices)

@@ -41,7 +41,8 @@ _IDENTITY: Final = (
 )
 _INSTANCE: Final = ("app.kubernetes.io/instance", "release")
 _PURPOSE: Final = re.compile(
-    r"-(headless|hl|svc|service|lb|http|https|internal|external|nodeport|np|peers?|discovery|metrics)$"
+    r"-(headless|hl|svc|service|lb|http|https|internal|external|nodeport|np|peers?|discovery|metrics|"
+    r"deployment|deploy|statefulset|sts|daemonset|ds)$"
 )
 _STATES: Final = frozenset(
     "true active leader master primary replica secondary slave standby writer reader ready".split()
@@ -183,7 +184,7 @@ def kinship(service: str, workload: str) -> int:
 
 @lru_cache(100_000)
 def _bare(name: str) -> str:
-    """A name without what its Service is for."""
+    """A name without what its Service is for, or what kind of workload has it."""
     return _PURPOSE.sub("", name)
 
 

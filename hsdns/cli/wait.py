@@ -178,8 +178,6 @@ class Wait(SourceCommand):
 
     def _of_servers(self, text: str, rrtype: str, word: Word) -> Waiting:
         """What servers alone are asked."""
-        from hsdns.cli.running_server import find
-        from hsdns.explanation.cli import explain_running
         from hsdns.explanation.question import read_question
 
         asked, began = self._asked(word), time.monotonic()
@@ -187,16 +185,7 @@ class Wait(SourceCommand):
         name = asked.name_meant(text, self.namespace, exists)
         qname, qtype = read_question(name, rrtype)
 
-        def why() -> Why:
-            try:
-                running = asked.running or find(None)
-                if set(running.dns_addresses()).isdisjoint(asked.servers):
-                    return Why()  # it is another server that was asked
-                found = explain_running(running, qname.to_text(), qtype)
-                return Why(f"the server that runs here says: {found.cause}", found.todo)
-            except (OperatorError, OSError):
-                return Why()
-
+        why = partial(_server_says, asked, qname, qtype)
         left = max(PAUSE, self.timeout - (time.monotonic() - began))
         return Waiting(asked.servers, qname, qtype, left, why)
 
@@ -220,7 +209,8 @@ class Wait(SourceCommand):
         from hsdns.server.explaining import name_of
 
         is_own = is_cluster(objects) and not self.server and self.control is None
-        servers = [] if is_own else self._asked().servers
+        asked = None if is_own else self._asked()
+        servers = [] if asked is None else asked.servers
         word = word._replace(default=default_namespace(objects))
         configuration, problems = configure(self.conf, objects, runs_code=self.runs_code)
         seen: list[Kubernetes] = []
@@ -242,6 +232,9 @@ class Wait(SourceCommand):
             return cluster.call(explaining)
 
         def why() -> Why:
+            said = _server_says(asked, question.name, question.qtype) if asked else Why()
+            if said.cause:
+                return said
             found = explanation()
             return Why(f"the objects say: {found.cause}", found.todo)
 
@@ -273,6 +266,21 @@ class Wait(SourceCommand):
 
 # Where the objects mean a name that does not exist: no answer that a server gives is right.
 UNMET: Final = Rcode.SERVFAIL
+
+
+def _server_says(asked: Asked, qname: Name, qtype: int) -> Why:
+    """Why the server that runs here answers so, if it is one of those that are asked."""
+    from hsdns.cli.running_server import find
+    from hsdns.explanation.cli import explain_running
+
+    try:
+        running = asked.running or find(None)
+        if set(running.dns_addresses()).isdisjoint(asked.servers):
+            return Why()
+        found = explain_running(running, qname.to_text(), qtype)
+    except (OperatorError, OSError):
+        return Why()
+    return Why(f"the server that runs here says: {found.cause}", found.todo)
 
 
 class LastKnown:
@@ -351,7 +359,7 @@ def _look(
         right = expected()
         # If the objects do not determine the answer (an ExternalName's target, for example), only the number counts.
         if right is None:
-            is_right = count is not None
+            is_right = (count or Count(1, None)).holds(len(_records(found, qtype)))
         else:
             is_right = right == answer_of(found.rcode, found.answer)
     return Seen(server, found, is_right=is_right)

@@ -25,7 +25,6 @@ from __future__ import annotations
 import contextlib
 import heapq
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple, TypeVar
@@ -114,8 +113,8 @@ class Changes:
             yield [*_differing(gone, come)]
 
 
-def noted_lines(answer_set: AnswerSet, zone: Name, noted: Noted) -> list[str]:
-    """What one change of an object changed in DNS, or behind a cluster IP, as lines of Changes."""
+def noted_lines(answer_set: AnswerSet, zone: Name, noted: Noted) -> Iterator[list[str]]:
+    """What one change of an object changed in DNS, or behind a cluster IP, as lines of Changes, and in such pieces."""
     key = noted.service
     now = answer_set.lookup.values(zone).get(key)
     if now is None or now.kind is None:
@@ -147,9 +146,10 @@ def noted_lines(answer_set: AnswerSet, zone: Name, noted: Noted) -> list[str]:
                 if isinstance(each, bytes)
             }
         elif is_there:
-            deque(_find_facts(answer_set, zone, key, value, facts), maxlen=0)
+            for _ in _find_facts(answer_set, zone, key, value, facts):
+                yield []
         found.append(facts)
-    return [*_differing(*found)]
+    yield [*_differing(*found)]
 
 
 def kind_of(facts: ServiceFacts) -> str:

@@ -290,7 +290,7 @@ class Doctor(ReadingCommand):
             return {}
         if not self.preview:
             raise FlagError("-recording is for HS176, which is a new rule; add -preview")
-        from hsdns.doctor.servers import recorded_queries
+        from hsdns.doctor.search_cost import recorded_queries
 
         return recorded_queries(self.recording)
 

@@ -36,9 +36,9 @@ _WIDE: Final = 120  # columns of a list in a pipe
 _MOST_CODES: Final = 8  # of rules in one line
 # Sections of findings by their level, with the mark, and the lines that are left for what follows.
 _LEVELS: Final = {
-    "error": ("Fails now", FAILED, 8),
-    "warning": ("Will fail", WARNED, 7),
-    "note": ("Costs queries, or surprises", NOTED, 6),
+    "error": ("Fails now", FAILED, 7),
+    "warning": ("Will fail", WARNED, 6),
+    "note": ("Costs queries, or surprises", NOTED, 5),
 }
 # Reasons that none of our rules needs, by their word.
 OTHERS: Final = {
@@ -105,12 +105,14 @@ class Screen:
     def _others(self, title: str, rows: Sequence[Row]) -> str:
         """One line about rows for which there is no room."""
         mark = f"{self._painted(self._marks[rows[0].mark], _COLOURS[rows[0].mark])} {title}: "
-        head, tail = f"{len(rows)} more" if not title else str(len(rows)), " (-o wide)"
+        is_mixed = len({row.mark for row in rows}) > 1
+        head, tail = f"{len(rows)}{'' if title else ' more'}: ", " (-o wide)"
+        head = "" if title and is_mixed else head
         width = (self._width or _WIDE) - len(title) - len(head) - len(tail) - 2 * _INDENT - 4
         names = ", ".join(dict.fromkeys(filter(None, (row.short or row.code for row in rows))))
         if len(names) > width:
             names = f"{names[:width].rpartition(', ')[0]}, …"
-        text = f"{head}: {printable(names)}" if names.strip(", …") else head
+        text = f"{head}{printable(names)}" if names.strip(", …") else head.rstrip(": ")
         return f"{mark if title else ' ' * _INDENT}{text}{self._painted(tail, _DIM)}"
 
     def _print(self, lines: Sequence[str]) -> None:
@@ -185,7 +187,7 @@ def show_names(screen: Screen, names: Names) -> None:
     rows = [
         Row(
             FAILED,
-            f"{_named(each)}: {each.cause.sentence}",
+            f"{_named(each)}: {each.cause.sentence}{_since(each.cause.since)}",
             each.cause.code,
             each.cause.todo,
             each.names[0].partition(".svc.")[0],
@@ -200,6 +202,10 @@ def show_names(screen: Screen, names: Names) -> None:
     screen.section("Names", rows, 10)
 
 
+def _since(time: str) -> str:
+    return f" (since {time})" if time else ""
+
+
 def _named(found: FailingNames) -> str:
     others = len(found.names) - 1
     return f"{found.names[0]} and {counted(others, 'other name')}" if others else found.names[0]
@@ -211,11 +217,11 @@ def show_rest(screen: Screen, shown: Shown, *, is_wide: bool) -> None:
     marks = {True: PASSED, False: FAILED, None: SKIPPED}
     asked = [Row(marks[each.is_right], each.sentence) for each in found.asked]
     asked.sort(key=lambda row: row.mark != FAILED)
-    screen.section("DNS servers", asked, 9)
+    screen.section("DNS servers", asked, 8)
     for level, (title, mark, reserve) in _LEVELS.items():
         listed = [each for each in shown.others if each.level == level]
         screen.section(title, list(_rows(listed, mark, is_wide=is_wide)), reserve)
-    screen.section(TOOL, [_of_mesh(each) for each in found.mesh], 5)
+    screen.section(TOOL, [_of_mesh(each) for each in found.mesh], 4)
     screen.section("Checks", list(_checks(found, is_wide=is_wide)), 3)
     if is_wide:
         pages = {each.rule.code: each.rule for each in found.findings}
@@ -247,13 +253,15 @@ def _checks(found: Diagnosis, *, is_wide: bool) -> Iterator[Row]:
     """How many rules passed, and what was not checked."""
     if found.passed:
         idle = f"; {len(found.idle)} had no object to check" if found.idle else ""
-        yield Row(PASSED, f"{counted(len(found.passed), 'rule')} passed{idle}")
+        text = f"{counted(len(found.passed), 'rule')} passed"
+        yield Row(PASSED, f"{text}{idle}", short=text)
     missing = {key: why for key, why in found.reasons.items() if found.unchecked.get(key)}
     codes = sorted({code for key in missing for code in found.unchecked[key]})
     if codes:
         more = [] if is_wide or len(codes) <= _MOST_CODES else ["…"]
         named = codes if is_wide else codes[:_MOST_CODES]
-        yield Row(SKIPPED, f"{counted(len(codes), 'rule')} not checked: {', '.join(named + more)}")
+        text = f"{counted(len(codes), 'rule')} not checked"
+        yield Row(SKIPPED, f"{text}: {', '.join(named + more)}", short=text)
     for each in _by_reason(missing):
         yield Row(SKIPPED, each, short=each.partition(":")[0])
     for key, what in OTHERS.items():

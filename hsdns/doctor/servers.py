@@ -18,9 +18,6 @@ Rule 1: all names of a Service are queried, of a Pod those with one of its addre
 Rule 2: a Service without records is queried too: that its name has none is an answer.
 Rule 3: up to WITNESSES other Services are queried: only a server of this cluster knows their addresses.  Those of the
         API server and of the DNS are the same in many clusters, and so are names in SRV and CNAME records.
-
-`hsdns doctor -recording FILE`: the queries of a recording, as an object of the dump:
-Rule: names without a failed query are omitted, so that the object is small: a recording may have millions of queries.
 """
 
 from __future__ import annotations
@@ -42,7 +39,6 @@ from hsdns.ask.names import Word
 from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.questions import replicas
 from hsdns.audit.report import record_texts
-from hsdns.cli.command import FlagError
 from hsdns.cli.offline import CannotTell, config_map_of, configure, connect, reading
 from hsdns.cli.source import ZONES, cluster_tokens, kubernetes_alone, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
@@ -62,18 +58,15 @@ from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Questions
 from hsdns.load.verify.judge import Answer, answer_of
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.recording.entry import SHAPING, RecordedQuery
-from hsdns.recording.reader import BadRecording, Recording
-from hsdns.resolver.search_cost import ClientCost, SearchCosts
+from hsdns.recording.entry import SHAPING
 from hsdns.rules.corefile_text import CorefileText, zones_of
-from hsdns.rules.objects import Objects
+from hsdns.rules.objects import Objects, mapping_at, mappings_at
 from hsdns.server.explaining import name_of
 from hsdns.sources.cluster_dump import (
     ANSWERS,
     DNS_SERVER,
     OWN_ANSWERS,
     POD_VIEW,
-    QUERIES_OF,
     Listed,
     list_all,
 )
@@ -372,7 +365,7 @@ def _labelled(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The Services with the usual label, for distributions that use another name."""
     found = []
     for item in items:
-        metadata = _metadata(item)
+        metadata = mapping_at(item, "metadata")
         if item.get("kind") == "Service" and _is_for_dns(item):
             found.append((str(metadata.get("namespace")), str(metadata.get("name"))))
     return found
@@ -383,17 +376,17 @@ def _pods(items: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, str]:
     found = [
         item
         for item in items
-        if item.get("kind") == "Pod" and _metadata(item).get("namespace") == namespace
+        if item.get("kind") == "Pod" and mapping_at(item, "metadata").get("namespace") == namespace
     ]
     return {
-        address: f"Pod {namespace}/{_metadata(item).get('name')}"
+        address: f"Pod {namespace}/{mapping_at(item, 'metadata').get('name')}"
         for item in sorted(found, key=_is_for_dns)  # the last one counts
         for address in _addresses(item)
     }
 
 
 def _is_for_dns(item: Mapping[str, Any]) -> bool:
-    labels = _metadata(item).get("labels")
+    labels = mapping_at(item, "metadata").get("labels")
     return isinstance(labels, dict) and any(each.labels.items() <= labels.items() for each in KNOWN)
 
 
@@ -404,23 +397,19 @@ def _pod_addresses(items: Sequence[Mapping[str, Any]], target: str) -> list[str]
         address
         for item in items
         if item.get("kind") == "Pod"
-        and (_metadata(item).get("namespace"), _metadata(item).get("name")) == (namespace, name)
+        and (
+            mapping_at(item, "metadata").get("namespace"),
+            mapping_at(item, "metadata").get("name"),
+        )
+        == (namespace, name)
         for address in _addresses(item)
     ]
 
 
 def _addresses(pod: Mapping[str, Any]) -> list[str]:
-    status = pod.get("status")
-    listed = status.get("podIPs") if isinstance(status, dict) else None
-    found = [each.get("ip") for each in listed or () if isinstance(each, dict)]
-    if not found and isinstance(status, dict):
-        found = [status.get("podIP")]
+    found = [each.get("ip") for _, each in mappings_at(pod, "status.podIPs")]
+    found = found or [mapping_at(pod, "status").get("podIP")]
     return [each for each in found if isinstance(each, str)]
-
-
-def _metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = item.get("metadata")
-    return found if isinstance(found, dict) else {}
 
 
 def _look(
@@ -679,39 +668,3 @@ def _with(
     for rrset in answer_set.of_service(zone, key, value):
         if any(record.rdata in packed for record in rrset):
             yield rrset
-
-
-def recorded_queries(path: str) -> dict[str, Any]:
-    """The object; raise FlagError."""
-    try:
-        with Recording.open(path) as recording:
-            costs = SearchCosts(recording.header.zones)
-            for each in recording:
-                if isinstance(each, RecordedQuery) and each.rcode is not None:
-                    denied = each.rcode == "NXDOMAIN"
-                    costs.add(each.at, each.client, each.name, each.type, is_denied=denied)
-    except BadRecording as error:
-        raise FlagError(f"-recording: {error}") from None
-    except OSError as error:
-        raise FlagError(
-            f"-recording {path}: it cannot be read: {error.strerror or error}"
-        ) from None
-    if not costs.clients:
-        raise FlagError(
-            f"-recording {path}: it has no queries; record without -queries=false while names are asked for"
-        )
-    return {
-        "apiVersion": "hsdns.io/v1",
-        "kind": QUERIES_OF,
-        "metadata": {"name": path},
-        "clients": [_client(address, cost) for address, cost in sorted(costs.clients.items())],
-    }
-
-
-def _client(address: str, cost: ClientCost) -> Mapping[str, Any]:
-    most = sorted(cost.names.items(), key=lambda each: (-each[1].extra, each[0]))
-    names = [
-        {"name": name, "lookups": each.lookups, "extra": each.extra, "searched": each.searched}
-        for name, each in most
-    ]
-    return {"address": address, "queries": cost.queries, "names": names}

@@ -361,10 +361,11 @@ class Candidates:
                 shown = f'hostname "{endpoint.hostname}"' if endpoint.hostname else "no hostname"
                 cause = f"the endpoint of {place} has {shown} in {_slice_place(part)}"
             elif hostname and subdomain:
-                cause = (
-                    f"{place} has subdomain {subdomain}, so its name is below Service {subdomain}; "
-                    f"the Service asked is {name}"
-                )
+                key = self._parsed.namespace, subdomain.lower().encode()
+                below = f"so its name is below Service {subdomain}"
+                if key not in self._replay.block.store.services.values:
+                    below = "and there is no such Service"
+                cause = f"{place} has subdomain {subdomain}, {below}; the Service asked is {name}"
             else:
                 has = "neither hostname nor subdomain"
                 if hostname or subdomain:

@@ -236,7 +236,7 @@ class Explainer:
         near = Nearest()
         if outcome != "resolves" and reply.rcode and not _is_unanswered(visits, reply):
             near = await self._nearest(query, cluster)
-        if near.names and (cluster is None or (cluster.is_missing and cluster.cause is None)):
+        if near.hint and (cluster is None or (cluster.is_missing and cluster.cause is None)):
             whom = next((each.whom for each in visits if each.whom and not each.is_loop), "")
             if edges.is_builtin and cluster is None and not whom:
                 cause = ""  # where it would be asked does not matter
@@ -309,6 +309,8 @@ class Explainer:
             found = await nearest(block, query.qname, query.qtype, pods, self._edges.pause)
             if found.names:
                 return found._replace(shown=_with_what_is_behind(block, found))
+            if found.hint:
+                return found
         return Nearest()
 
     async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> ObservedProcessor:
@@ -490,14 +492,13 @@ def _with_names(
 
     A name that is meant otherwise `replaces` that there is no object of that name.
     """
-    use = f"use {near.names[0].name.removesuffix('.')}" if near.is_sure else ""
     is_absent = all(each.cause.startswith("there is no ") for each in needed) or _is_of_port(near)
     if near.why and is_absent and replaces and (near.is_sure or not cause):
-        return f"{near.hint}{f'; this name goes to {whom}' if whom else ''}", use
+        return f"{near.hint}{f'; this name goes to {whom}' if whom else ''}", near.todo
     is_of_pod = bool(needed) and needed[0].place.startswith("Pod ")
     shown = near.shown if is_of_pod or not near.is_sure else near.hint
     is_named = is_absent or near.shown.startswith("its name is")
-    return f"{cause}; {shown}", use if is_named else ""
+    return "; ".join(filter(None, (cause, shown))), near.todo if is_named else ""
 
 
 class _Cluster:
@@ -628,7 +629,9 @@ class _Cluster:
         parsed, services = self.parsed, self.scene.services
         if parsed is None or not parsed.name or parsed.kind == POD:
             return
-        if self._is_reverse or self._is_shared or not (services or parsed.endpoint):
+        # Clients choose names: only a namespace that exists is read for one without a Service.
+        is_below = bool(parsed.endpoint and self.scene.namespaces)
+        if self._is_reverse or self._is_shared or not (services or is_below):
             return
         owner, port = services[0] if services else None, None
         if owner is not None and parsed.port:

@@ -58,18 +58,20 @@ class Form(NamedTuple):
 class Nearest(NamedTuple):
     """The names that exist, likely ones first, and for the first line how the name differs, and what is said of them.
 
-    `why` is empty for names that are spelt alike.  `is_sure`: the name is surely meant to be one of the cluster.
+    `why` is empty for names that are spelt alike.  `is_sure`: the name is surely meant to be one of the cluster, and
+    `todo` says what to do then.
     """
 
     names: Sequence[NearName] = ()
     why: str = ""
     shown: str = ""
     is_sure: bool = False
+    todo: str = ""
 
     @property
     def hint(self) -> str:
         """Both as a sentence."""
-        return f"{self.why}; {self.shown}" if self.why else self.shown
+        return "; ".join(filter(None, (self.why, self.shown)))
 
 
 NOTHING: Final = ServiceValue(None)  # of a Service that an event removes meanwhile
@@ -116,17 +118,18 @@ async def nearest(
                 found.setdefault(name.to_text(), guess)
         if found:
             return _said(found, is_sure=forms[0].is_sure)
-    return Nearest()
+    return places.unanswered(forms[0].labels, qname, home) if forms else Nearest()
 
 
 def _said(found: dict[str, Guess], *, is_sure: bool) -> Nearest:
     names = [NearName(name, each.why) for name, each in found.items()]
     _, why, says = next(iter(found.values()))
+    todo = f"use {names[0].name.removesuffix('.')}" if is_sure else ""
     same = [name.removesuffix(".") for name, each in found.items() if each[1:] == (why, says)]
     if says == ALIKE:
-        return Nearest(names, "", says.format(names=" or ".join(same)), is_sure)
+        return Nearest(names, "", says.format(names=" or ".join(same)), is_sure, todo)
     shown = says.format(names=_listed(same), s="" if same[1:] else "s")
-    return Nearest(names, why, shown, is_sure)
+    return Nearest(names, why, shown, is_sure, todo)
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -358,6 +361,8 @@ class _Places:
             for found in sorted(named, key=lambda each: each[0] != label):
                 yield Guess(found, f"{text(label)} is a pod{below}", "its name is {names}")
             why = f"{text(label)} is a pod without a name of its own"
+            if pod.spec.hostname and pod.spec.subdomain:
+                continue
             if not named and (address := pack_address(pod.status.pod_ip or "")) is not None:
                 yield Guess((dashed(address), pod.metadata.namespace.lower().encode(), POD), why)
             for found in unnamed if not named else ():
@@ -397,6 +402,19 @@ class _Places:
             yield from found
             if found:
                 return
+
+    def unanswered(self, labels: Labels, qname: Name, home: Name) -> Nearest:
+        """The name that the objects mean a pod to have, if the pod stands in the place of a Service."""
+        namespace = labels[-2] if len(labels) > 2 else b""
+        for pod in _in_namespace(self._pods[labels[0]], namespace):
+            parts = (pod.spec.hostname, pod.spec.subdomain, pod.metadata.namespace)
+            name = ".".join([*(each or "" for each in parts), text(SVC), home.to_text()])
+            if all(parts) and name.lower() != qname.to_text().lower():
+                name = name.removesuffix(".")
+                what = f"{text(labels[0])} is a pod, not a Service"
+                why = f"{what}; its name would be {name}, which does not exist either"
+                return Nearest((), why, is_sure=True, todo=f"hsdns explain {name}")
+        return Nearest()
 
     def _endpoints_of(self, pod: Pod) -> Iterator[tuple[bytes, Key]]:
         """The labels of a pod below the Services that have its address."""

@@ -66,6 +66,7 @@ def read_files(
     silences: list[Silence] = []
     unread: list[str] = []
     left_out: list[str] = []
+    partial: set[str] = set()
     for file, content in files:
         silences += comments(content, file)
         if len(content) > MAX_FILE_LEN:
@@ -76,6 +77,8 @@ def read_files(
             read = read_objects(content, file)
             found, problems, without = _manifests(read, file, content, has_places=has_places)
             left_out += without
+            if without or problems:
+                partial.add(os.path.dirname(file))
             if problems and _TEMPLATE.search(content):
                 left_out.append(
                     f"{file}: it is a template that was not rendered; check what helm template prints: "
@@ -92,9 +95,8 @@ def read_files(
     unread += filter(None, [mixed])
     silences += (silence for each in manifests for silence in _annotations(each))
     texts += corefiles_of(manifests)
-    return Files(
-        Objects(manifests, texts, is_whole=is_whole, patched=patched), silences, unread, left_out
-    )
+    objects = Objects(manifests, texts, is_whole=is_whole, patched=patched, partial=partial)
+    return Files(objects, silences, unread, left_out)
 
 
 def read_dump(name: str, items: Iterable[bytes], line: int) -> Files:

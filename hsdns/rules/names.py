@@ -3,7 +3,8 @@
 Path: doctor/cli.py (a subject of diagnosis.py) -> here -> causes/failing.py.
 Rule 1: objects of a cluster are judged as they are.  Of manifests that make one, it is the state after the controllers
         have made their pods and slices, as hsdns serves it.
-Rule 2: names that fail because of the same object are one row, with the cause of the first of them.
+Rule 2: names that fail because of the same object are one row, with the cause of the first of them.  Those come first
+        that have failed last, as far as their objects say since when.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def failing_names(subject: Subject) -> Names:
         slices = (f"EndpointSlice {key[0]}/{each.metadata.name}" for each in view.slices(key))
         told |= {(cause.code, place) for place in (cause.place, service, *slices)}
     groups = sorted(found.values(), key=lambda each: each.names[0].split(".")[::-1])
+    groups.sort(key=lambda each: each.cause.since, reverse=True)  # the latest first
     every = (f"Service {'/'.join(service_of(each.name))}" for each in intended(view))
     return Names(groups, sum(places is None or each in places for each in every), told)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -214,7 +214,11 @@ class PodSet(NamedTuple):
 
 
 class Objects:
-    """The objects of some files; `is_whole` if the cluster has no others."""
+    """The objects of some files; `is_whole` if the cluster has no others.
+
+    `patched` are the kinds and names of those that something else changes, `partial` the folders with objects that were
+    not read.
+    """
 
     def __init__(
         self,
@@ -222,12 +226,14 @@ class Objects:
         corefiles: Sequence[CorefileText] = (),
         *,
         is_whole: bool = False,
-        patched: frozenset[tuple[str, str]] = frozenset(),
+        patched: Set[tuple[str, str]] = frozenset(),
+        partial: Set[str] = frozenset(),
     ) -> None:
         self.manifests = manifests
         self.corefiles = corefiles
         self.is_whole = is_whole
         self._patched = patched
+        self.partial = partial
 
     def is_patched(self, *manifests: Manifest) -> bool:
         """Whether something else, such as a kustomization, changes one of some objects."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -318,6 +318,8 @@ async def _list_pods(
 
 MOST_ELSEWHERE: Final = 5  # pods of other namespaces
 MOST_WORKLOADS: Final = 200  # of a kind
+REFUSED: Final = 60.0  # seconds in which a kind that may not be read is not asked for again
+FORBIDDEN: Final = "(403)"  # the end of get_body()'s sentence
 _WORKLOADS: Final = {
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
     "Job": "batch/v1",
@@ -356,14 +358,24 @@ class _Events(msgspec.Struct):
 
 
 async def read_view(
-    transport: Transport, namespace: str, selector: Mapping[str, str], seconds: float = DEADLINE
+    transport: Transport,
+    namespace: str,
+    selector: Mapping[str, str],
+    seconds: float = DEADLINE,
+    refused: Mapping[str, str] | None = None,
 ) -> View:
-    """What may stand behind a Service with a selector, and beside it: pods that it matches, else others, workloads."""
+    """What may stand behind a Service with a selector, and beside it: pods that it matches, else others, workloads.
+
+    `refused` are the reasons by plural why kinds may not be read, which are not asked for.
+    """
     from hsdns.causes.view import View  # noqa: PLC0415 - only explanations need it
 
-    view = View(is_live=True)
+    view = View((), refused, is_live=True)
 
-    async def read(plural: str, reading: Awaitable[None]) -> None:
+    async def read(plural: str, reading: Coroutine[Any, Any, None]) -> None:
+        if plural in (refused or ()):
+            reading.close()
+            return
         try:
             async with asyncio.timeout(seconds):
                 await reading
@@ -473,6 +485,9 @@ class ApiServer:
         self._settle = settle or memory.keep
         self._contact: Contact | None = None
         self._transport: Transport | None = None
+        self._clock: Callable[[], float] = lambda: 0.0
+        # By namespace and plural, until when and why.
+        self._unreadable: dict[tuple[str, str], tuple[float, str]] = {}
         self._reflectors: dict[Scope, Reflector] = {}
         self._refused: set[tuple[Resource, str | None]] = (
             set()
@@ -521,7 +536,7 @@ class ApiServer:
         )
         contact.on_lost = self.on_lost
         contact.returning = Returning(transport.reach, around.random)
-        self._transport, self._contact = transport, contact
+        self._transport, self._contact, self._clock = transport, contact, around.clock
         self._reflectors.clear()
         transport.obstacles = self.obstacles
         self.obstacles.open(transport.cut)
@@ -567,6 +582,8 @@ class ApiServer:
         places = self._places
         if not self._refused or (namespace and self.options.namespaces and namespace not in places):
             return ""
+        if self.options.namespaces and not namespace:
+            return next(filter(None, map(self.unread, places)), "")
         is_tried = namespace in places
         lacking = [
             scope.plural
@@ -605,7 +622,19 @@ class ApiServer:
             from hsdns.causes.view import View  # noqa: PLC0415 - as above
 
             return View((), {PODS.plural: "the API server has not been asked yet"})
-        return await read_view(self._transport, namespace, selector)
+        now = self._clock()
+        refused = {
+            plural: why
+            for (place, plural), (until, why) in self._unreadable.items()
+            if place == namespace and until > now
+        }
+        view = await read_view(self._transport, namespace, selector, refused=refused)
+        self._unreadable |= {
+            (namespace, each): (now + REFUSED, why)
+            for each, why in view.unknown.items()
+            if FORBIDDEN in why and each not in refused
+        }
+        return view
 
     async def read_pod(self, namespace: str, name: str) -> PodReading:
         """Read a pod, on the connection of the watches; raise PodUnreadable."""

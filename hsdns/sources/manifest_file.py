@@ -48,6 +48,9 @@ from hsdns.sources.manifest_yaml import (
     json_node,
     key_line,
     key_text,
+    names_in,
+    piece_at,
+    piece_of,
     sentence,
 )
 
@@ -285,7 +288,7 @@ def _read_item(item: Item, where: str) -> tuple[Document | None, Refused | None]
 # What other programs replace, where it stands in a value that is refused.
 _NOT_RENDERED: Final = {
     "kustomize": re.compile(r"\$\([\w.-]+\)"),
-    "envsubst or Flux": re.compile(r"\$\{\w+[^}\s]*\}"),
+    "envsubst or Flux": re.compile(r"\$\{\w+[^}\s]*\}|\$[A-Za-z_]\w*"),
 }
 
 
@@ -376,11 +379,11 @@ def _yaml_items(content: bytes) -> Iterator[Item | ManifestError | DuplicateKey]
                 yield from _yaml_document(loader, content)
             return
         except yaml.YAMLError as fault:
-            error, (begin, end) = _yaml_fault(fault, content), _piece_of(fault, content)
+            error, (begin, end) = _yaml_fault(fault, content), piece_of(fault, content)
             broken += 1
             if end <= start or isinstance(fault, TooLarge):
                 raise error from None
-            error.names = _names_in(content[begin:end])
+            error.names = names_in(content[begin:end])
             yield error
             if broken == _MAX_BROKEN:
                 raise ManifestError(
@@ -410,7 +413,7 @@ def _yaml_document(
     twice = [each for each in duplicates if each.is_outermost and each.key in _OF_ITSELF]
     if len({each.key for each in twice}) > 1:
         first, lines = twice[0], content.split(b"\n")
-        names = _names_in(b"\n".join(lines[node.start_mark.line : node.end_mark.line + 1]))
+        names = names_in(b"\n".join(lines[node.start_mark.line : node.end_mark.line + 1]))
         known = f'the key "{first.key}" is already in line {first.first}'
         yield ManifestError(first.line, f'{known}; write "---" between two objects', names=names)
         return
@@ -427,27 +430,6 @@ def _yaml_document(
 
 # Two objects without "---" between them have each of these twice.
 _OF_ITSELF: Final = ("apiVersion", "kind", "metadata")
-_SEPARATOR: Final = re.compile(rb"^---(?=\s|$)", re.MULTILINE)
-
-
-def _piece_of(fault: yaml.YAMLError, content: bytes) -> tuple[int, int]:
-    """Where the document with an error of its syntax begins and ends; the end is 0 if that is not known."""
-    mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
-    if mark is None:
-        return 0, 0
-    at = 0
-    for _ in range(mark.line):  # the end of the last line may be missing
-        at = content.find(b"\n", at) + 1 or len(content)
-    if _SEPARATOR.match(content, at) and mark.column == 0:
-        at -= 1  # what ends there is wrong
-    return _piece_at(content, at)
-
-
-def _piece_at(content: bytes, at: int) -> tuple[int, int]:
-    """The beginning and the end of the document at a position."""
-    begin = max(content.rfind(b"\n---", 0, at + 1) + 1, 0)
-    following = _SEPARATOR.search(content, at + 1)
-    return begin, following.start() if following else len(content)
 
 
 def _without_unreadable(content: bytes) -> tuple[bytes, list[ManifestError]]:
@@ -463,33 +445,15 @@ def _without_unreadable(content: bytes) -> tuple[bytes, list[ManifestError]]:
             reason = "control characters are not allowed"
         except UnicodeDecodeError as fault:
             at, reason = fault.start, fault.reason
-        begin, end = _piece_at(content, at)
+        begin, end = piece_at(content, at)
         line = content.count(b"\n", 0, at) + 1
-        names = _names_in(content[begin:end])
+        names = names_in(content[begin:end])
         sentence = f"not YAML: {reason}; write the file in UTF-8"
         errors.append(ManifestError(line, sentence, names=names))
         if len(errors) == _MAX_BROKEN:
             end = len(content)
         piece = b"\n" * content.count(b"\n", begin, end)
         content = content[:begin] + piece + content[end:]
-
-
-_TOP_FIELD: Final = re.compile(r"^(kind|metadata):(.*(?:\n[ \t].*)*)", re.MULTILINE)
-_NAME_FIELD: Final = re.compile(r"(?<![\w./-])(name|namespace):\s*[\"']?([\w.-]+)")
-_MAX_SEARCHED: Final = 100_000
-
-
-def _names_in(text: bytes) -> list[tuple[str, str, str]]:
-    """The objects that a text which cannot be decoded seems to be about: kind, namespace and name."""
-    found: dict[str, list[str]] = {"kind": [], "metadata": []}
-    for each in _TOP_FIELD.finditer(text[:_MAX_SEARCHED].decode("utf-8", "replace")):
-        found[each[1]].append(each[2].strip())
-    named = [dict(reversed(_NAME_FIELD.findall(each))) for each in found["metadata"]]
-    return [
-        (kind, "" if kind in CLUSTER_SCOPED else each.get("namespace", "default"), each["name"])
-        for kind, each in zip(found["kind"], named, strict=False)
-        if "name" in each
-    ]
 
 
 def _with_duplicates(

@@ -12,6 +12,8 @@ Rule 5: a tag of another program, such as `!Ref` or `!vault`, is recorded with i
 Rule 6: words without quotes are numbers and truth values where kubectl takes them for that, such as `12345e7`, `08` and
         `y`; `12:30` is text.  A number has at most MAX_NUMBER_LEN characters: the time for long ones grows with the
         square of their length.
+Rule 7: a document with an error is bounded in the text, so that the others are read, and so are the names of what it
+        seems to be about.
 Source: go-yaml v2 resolve.go, which sigs.k8s.io/yaml has a copy of.
 """
 
@@ -23,6 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from hsdns.cluster.controllers.kinds import CLUSTER_SCOPED
 from hsdns.wire import printable
 
 MAX_DEPTH: Final = 100
@@ -414,4 +417,45 @@ def _positions(text: bytes, line: int) -> list[DuplicateKey]:
     return [
         each._replace(first=each.first + line - 1, line=each.line + line - 1, is_outermost=False)
         for each in loader.take_duplicates()
+    ]
+
+
+_SEPARATOR: Final = re.compile(rb"^---(?=\s|$)", re.MULTILINE)
+
+
+def piece_of(fault: yaml.YAMLError, content: bytes) -> tuple[int, int]:
+    """Where the document with an error of its syntax begins and ends; the end is 0 if that is not known."""
+    mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
+    if mark is None:
+        return 0, 0
+    at = 0
+    for _ in range(mark.line):  # the end of the last line may be missing
+        at = content.find(b"\n", at) + 1 or len(content)
+    if _SEPARATOR.match(content, at) and mark.column == 0:
+        at -= 1  # what ends there is wrong
+    return piece_at(content, at)
+
+
+def piece_at(content: bytes, at: int) -> tuple[int, int]:
+    """The beginning and the end of the document at a position."""
+    begin = max(content.rfind(b"\n---", 0, at + 1) + 1, 0)
+    following = _SEPARATOR.search(content, at + 1)
+    return begin, following.start() if following else len(content)
+
+
+_TOP_FIELD: Final = re.compile(r"^(kind|metadata):(.*(?:\n[ \t].*)*)", re.MULTILINE)
+_NAME_FIELD: Final = re.compile(r"(?<![\w./-])(name|namespace):\s*[\"']?([\w.-]+)")
+_MAX_SEARCHED: Final = 100_000
+
+
+def names_in(text: bytes) -> list[tuple[str, str, str]]:
+    """The objects that a text which cannot be decoded seems to be about: kind, namespace and name."""
+    found: dict[str, list[str]] = {"kind": [], "metadata": []}
+    for each in _TOP_FIELD.finditer(text[:_MAX_SEARCHED].decode("utf-8", "replace")):
+        found[each[1]].append(each[2].strip())
+    named = [dict(reversed(_NAME_FIELD.findall(each))) for each in found["metadata"]]
+    return [
+        (kind, "" if kind in CLUSTER_SCOPED else each.get("namespace", "default"), each["name"])
+        for kind, each in zip(found["kind"], named, strict=False)
+        if "name" in each
     ]

@@ -90,7 +90,8 @@ def test_numbers_of_records(
         (answer(ONE, TWO), [reply(ONE), reply(TWO, ONE)], True),
         (answer(ONE), [reply(TWO)], False),
         (answer(rcode=3), [reply(ONE), reply(rcode=3)], True),
-        (None, [reply(ONE)], False),
+        (None, [reply(ONE)], True),
+        (None, [reply()], False),
     ],
 )
 def test_what_the_objects_say(

@@ -22,6 +22,7 @@ from hsdns.cluster.objects import (
     Event,
     Object,
     ObjectMeta,
+    Selector,
     Service,
     ServiceSpec,
     Synced,
@@ -298,6 +299,18 @@ def test_what_the_source_has_not_delivered_is_gone_when_it_is_synced(
     assert addresses(store) == left
     assert owners_by_address(store.services.endpoint_ips).keys() == {
         ip_address(each).packed for each in left
+    }
+
+
+def test_settings_are_words() -> None:
+    assert make_store().settings.to_texts() == {}
+    one = StoreSettings(
+        endpoint_pod_names=True, noendpoints=True, labels=Selector.from_text("app=web")
+    )
+    assert one.to_texts() == {
+        "endpoint_pod_names": "True",
+        "noendpoints": "True",
+        "labels": "app=web",
     }
 
 

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from hsdns.answer_table.capabilities import Cacheable
 from hsdns.assemble import assemble
-from hsdns.chain import Request
+from hsdns.chain import Request, has
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError
 from hsdns.plugins import ORDER
@@ -46,6 +47,16 @@ def test_a_zone_that_the_block_does_not_have() -> None:
     assert str(caught.value) == (
         "Corefile:2:1: the rule can never match: no server block has a zone for its names; the zones are cluster.local."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "cacheable"),
+    [("fault drop", False), ("fault watch away", True), ("fault watch away\nfault freeze", False)],
+)
+def test_every_query_must_be_seen(text: str, cacheable: bool) -> None:
+    plugin = set_up(Fault, text)
+    assert has(plugin, Cacheable)
+    assert plugin.cacheable == cacheable
 
 
 def assembled(text: str) -> list[object]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -12,6 +14,7 @@ from hsdns.metrics import SLIM_TIME_BUCKETS, Counter, Histogram
 from hsdns.plugins import health
 from hsdns.plugins.health import Health
 from tests.support.coroutines.eager import finish
+from tests.support.coroutines.event_loops import LOOPS
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
 
@@ -171,3 +174,25 @@ def test_a_check_times_out(
         asyncio.run(run(HostPort(*silent.getsockname())))
     assert measured(runtime)[1] == 1
     assert caplog.records[0].getMessage().endswith("failed: no response within 10ms")
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("loop", LOOPS)
+async def test_a_check_cancelled_during_its_lookup_logs_nothing(loop: str) -> None:
+    """The lookup fails after the check has been cancelled."""
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda loop, context: complaints.append(context["message"])
+    )
+    plugin = Health("127.0.0.1:0")
+    await plugin.start(FakeRuntime())
+    check = asyncio.create_task(plugin.check(HostPort("no such host", 8080)))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    check.cancel()
+    await asyncio.gather(check, return_exceptions=True)
+    for _ in range(8):  # more than the threads that resolve names
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().getaddrinfo("no other", 8080)
+    gc.collect()
+    assert complaints == []

@@ -9,16 +9,17 @@ import pytest
 
 from hsdns.plugins import loop
 from hsdns.plugins.forward import Forward
-from hsdns.plugins.loop import MAX_NAMES, RECHECK, RETRY_AFTER, Loop
+from hsdns.plugins.loop import MAX_NAMES, RECHECK, RETRY_AFTER, Loop, probe_name
 from hsdns.upstream.exchange import Upstream, UpstreamError
 from hsdns.upstream.target import Target
 from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import Query, Reply, unwritten
+from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.plugins.setup import set_up
+from tests.support.plugins.setup import directives, make_block, set_up
 from tests.support.upstreams.dns_upstream import answer, serve
 
 FOUND = Reply()
@@ -109,6 +110,17 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
             coro.close()
 
 
+@pytest.mark.parametrize("zone", [".", "example.org."])
+def test_probe_names_have_two_labels_of_digits(zone: str) -> None:
+    origin = Name.from_text(zone)
+    names = [probe_name(origin), probe_name(origin), set_up(Loop, "loop", [zone]).qname]
+    assert len(set(names)) == 3
+    labels = [name.below(origin) for name in names]
+    assert [(len(each), all(label.isdigit() for label in each)) for each in labels] == [
+        (2, True)
+    ] * 3
+
+
 # --- loop: the probe ---
 
 
@@ -118,6 +130,20 @@ def test_a_zone_that_is_too_long_for_the_probe() -> None:
         Exception, match=r"^Corefile:2:1: zone .* is too long for the names of loop's probes"
     ):
         set_up(Loop, "loop", [zone])
+
+
+@pytest.mark.parametrize(
+    ("server", "target"),
+    [
+        ("dns://:1053", "127.0.0.1:1053"),
+        ("dns://192.0.2.1:53", "192.0.2.1:53"),
+        ("dns://[2001:db8::1]:53", "[2001:db8::1]:53"),
+    ],
+)
+def test_the_first_zone_and_the_first_address_are_probed(server: str, target: str) -> None:
+    block = make_block(["example.org.", "example.net."])._replace(servers=(server, "dns://:9"))
+    found = Loop.setup(directives("loop"), block)
+    assert (found.zone.to_text(), str(found.target)) == ("example.org.", target)
 
 
 def test_the_third_probe_received_ends_the_process(make: Make) -> None:

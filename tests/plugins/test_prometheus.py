@@ -7,17 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from hsdns import __version__
+from hsdns.answer_table.capabilities import HitCounts, HitLabels
 from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.metrics import Registry
 from hsdns.plugins.prometheus import (
     Prometheus,
     QueryCounts,
+    enable,
+    panics,
     read_web_config,
     show_runtime,
 )
 from hsdns.wire.edns import Edns
-from hsdns.wire.iana import Rcode
+from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import unwritten
+from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply
 from tests.support.plugins.runtime import FakeRuntime
@@ -86,6 +91,39 @@ def test_buckets() -> None:
     assert [bounds["request_size_bytes"], bounds["response_size_bytes"]] == [sizes, sizes]
 
 
+def test_metrics_registered_at_startup() -> None:
+    runtime = FakeRuntime()
+    finish(Prometheus().start(runtime))
+    panics(runtime.metrics).inc()
+    assert scrape(runtime.metrics, "coredns_panics") == ["coredns_panics_total 1.0"]
+    (build,) = scrape(runtime.metrics, "coredns_build_info")
+    assert build.startswith('coredns_build_info{goversion="')
+    assert build.endswith(f'",revision="",version="{__version__}"}} 1.0')
+
+
+def test_enable_replaces_the_previous_configuration() -> None:
+    metrics = Registry()
+    enable(
+        metrics,
+        {
+            ("dns://:53", ".", ""): ["prometheus", "errors"],
+            ("dns://:53", "example.org.", "inside"): ["log"],
+        },
+    )
+    enable(
+        metrics,
+        {
+            ("dns://:53", ".", "inside"): ["prometheus"],
+            ("dns://:53", ".", ""): ["prometheus", "forward"],
+        },
+    )
+    assert scrape(metrics, "coredns_plugin_enabled") == [
+        'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="inside",zone="."} 1.0',
+        'coredns_plugin_enabled{name="prometheus",server="dns://:53",view="",zone="."} 1.0',
+        'coredns_plugin_enabled{name="forward",server="dns://:53",view="",zone="."} 1.0',
+    ]
+
+
 def test_page() -> None:
     runtime = FakeRuntime()
     finish(set_up(Prometheus, "prometheus").start(runtime))
@@ -107,6 +145,16 @@ def test_runtime_metrics() -> None:
     text = page("/metrics")[2].decode()
     assert "# TYPE python_gc_collections_total counter" in text
     assert f"hsdns_runtime_threads {threading.active_count()}" in text  # other tests leave some
+
+
+def test_zones_are_labels_in_lower_case() -> None:
+    counts = QueryCounts(metrics := Registry())
+    counts.count(make_request("a.", zone="Org."), ONE, 0.5, "errors")
+    labels = HitLabels("dns://:53", Name.from_text("Org."), RRType.A, Rcode.NOERROR)
+    counts.add(labels, "udp", HitCounts.from_cells([1] + [0] * 54), "errors")
+    assert scrape(metrics, "coredns_dns_requests_total") == [
+        'coredns_dns_requests_total{family="1",proto="udp",server="dns://:53",type="A",view="",zone="org."} 2.0'
+    ]
 
 
 # --- counts of the fast path ---

@@ -110,6 +110,16 @@ def test_reply(found: Reply, expected: Reply) -> None:
     assert found == expected
 
 
+def test_a_late_watch_is_waited_for_before_the_records_are_collected() -> None:
+    holder = Holder(count=1)
+
+    async def catch_up() -> None:
+        holder.count = 2
+
+    found = ask(holder=holder, late=lambda now: catch_up())
+    assert len(found.answer) == 4, "the SOA record twice"
+
+
 def test_a_large_zone_is_generated_while_it_is_sent() -> None:
     holder = Holder(count=1000)
     found = ask(holder=holder)

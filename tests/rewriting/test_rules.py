@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from hsdns.rewriting.option import (
     APPEND,
+    SET,
     RewriteOption,
     constant,
+    metadata,
 )
 from hsdns.rewriting.rule import (
     AliasRule,
@@ -123,3 +126,16 @@ def test_a_variable_is_appended_only_where_the_option_is_absent() -> None:
     request = make_request("a.b.", edns=Edns(1400, options=ONE))
     step = rule.apply(request.query, request)
     assert (step.query.edns, step.is_done) == (Edns(1400, options=ONE), False)
+
+
+@pytest.mark.parametrize(
+    ("known", "data"),
+    [(None, None), ({}, None), ({"a/b": str}, None), ({"a/b": lambda: "é"}, "é".encode())],
+)
+def test_metadata(known: Any, data: bytes | None) -> None:
+    request = make_request("a.").replace(metadata=known)
+    step = RewriteOption(SET, 9, metadata("a/b")).apply(request.query, request)
+    assert step.is_done is (data is not None)
+    assert step.query.edns == (Edns(4096, options=((9, data),)) if data is not None else None), (
+        "else it is not touched"
+    )

@@ -32,6 +32,8 @@ STYLES: dict[str, dict[str, str]] = {
 def applications(draw: st.DrawFn) -> Documents:
     """Workloads in a namespace, each with a Service, and some with a headless one."""
     prefix, style = draw(st.sampled_from(("", "lab-"))), draw(st.sampled_from(sorted(STYLES)))
+    suffix, has_labels = draw(st.sampled_from(("", "-deployment", "-sts"))), draw(st.booleans())
+    place = {"namespace": "lab"} if draw(st.booleans()) else {}
     made: Documents = []
     for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True)):
         labels = {key: value.format(name=name, part="lab") for key, value in STYLES[style].items()}
@@ -57,12 +59,12 @@ def applications(draw: st.DrawFn) -> Documents:
                 st.sampled_from((f"{prefix}{name}", f"{prefix}{name}-headless"))
             )
         services = dict.fromkeys((f"{prefix}{name}", spec.get("serviceName", f"{prefix}{name}")))
-        meta = {"namespace": "lab", "labels": labels}
+        meta = place | ({"labels": labels} if has_labels else {})
         made.append(
             {
                 "apiVersion": "apps/v1",
                 "kind": kind,
-                "metadata": {"name": f"{prefix}{name}", **meta},
+                "metadata": {"name": f"{prefix}{name}{suffix}", **meta},
                 "spec": spec,
             }
         )

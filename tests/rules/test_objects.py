@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import yaml
 
 from hsdns.causes.labels import is_misspelt, is_slip
-from hsdns.corefile.lexer import Source
 from hsdns.corefile.tree import Position
-from hsdns.rules.corefile_text import CorefileText, directive_of, ports_of, property_of, zones_of
 from hsdns.rules.judging import judge, read_files
 from hsdns.rules.objects import Manifest, Objects
 from hsdns.rules.rule import Edit
@@ -106,58 +103,6 @@ def test_an_edit_of_json_is_json() -> None:
 
 
 # Corefiles of their own, and in ConfigMaps.
-
-
-TEXT = """.:53 example.com:54 {
-    health {
-        lameduck 5s
-    }
-    forward . 10.0.0.1
-}
-"""
-
-
-def test_parts_of_a_block() -> None:
-    (block,) = CorefileText(Source(TEXT, "Corefile")).blocks
-    health = directive_of(block, "health")
-    assert health is not None
-    assert property_of(health, "lameduck") == "5s"
-    assert property_of(health, "other") is None
-    assert directive_of(block, "ready") is None
-    assert [zone.to_text() for zone in zones_of(block)] == [".", "example.com."]
-    assert ports_of(block) == {53, 54}
-
-
-@pytest.mark.parametrize(
-    ("text", "messages"),
-    [
-        (TEXT, []),
-        (". {\n import other/*.server\n}\n", []),
-        (". {\n mine\n}\n", ['unknown directive "mine"']),
-        (". {\n forwrad . 1.1.1.1\n}\n", ['unknown directive "forwrad"; did you mean "forward"?']),
-    ],
-)
-def test_errors(text: str, messages: list[str]) -> None:
-    corefile = CorefileText(Source(text, "Corefile"))
-    assert len(corefile.blocks) == 1
-    assert [each.sentence for each in corefile.errors] == messages
-
-
-@pytest.mark.parametrize(
-    ("words", "at"),
-    [
-        (None, Position("a.yaml", 14, 9)),
-        ({}, Position("a.yaml", 10, 5)),
-        ({(5, 5): (10, 77)}, Position("a.yaml", 10, 77)),
-    ],
-)
-def test_places_in_a_config_map(
-    words: Mapping[tuple[int, int], tuple[int, int]] | None, at: Position
-) -> None:
-    corefile = CorefileText(Source(TEXT, "a.yaml", 10, 4, "ConfigMap dns", words))
-    (forward,) = corefile.directives("forward")
-    remark = forward.remark("wrong")
-    assert (remark.position, remark.place) == (at, "ConfigMap dns")
 
 
 UNREADABLE = (

@@ -328,6 +328,19 @@ async def test_many_are_made_some_in_a_turn() -> None:
     assert sorted(await bench.turns(9)) == [0, 1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize(("implementation", "is_apart"), [("rust", True), ("python", False)])
+async def test_the_thread_is_that_of_the_table(
+    implementation: str, is_apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer_tables, "IMPLEMENTATION", implementation)
+
+    made = Recomputation(Versions(), lambda: 0.0, apart=True)
+    made.attach()
+    assert (made._loop is None) is is_apart
+    made.attach(apart=True)
+    assert made._loop is asyncio.get_running_loop()
+
+
 async def test_a_new_table_begins_with_what_the_last_one_was_asked_for() -> None:
     bench = Bench((1,), (2,))
     old = Writer((1,), (2,), (3,))

@@ -12,15 +12,26 @@ import pytest
 
 from hsdns.assemble import Configuration
 from hsdns.cluster.objects import Upserted
-from hsdns.faults.rules import Rules, hits_metric
+from hsdns.faults.rules import RuleError, Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes.faults import blocks_of, hold
 from hsdns.server.faults import measure_behind
-from tests.server.test_faults import BLOCKS, RIGHT, WEB, served
+from tests.server.test_faults import BLOCKS, RIGHT, WEB, Timed, served
 from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, cluster_objects
+
+CLUSTERS = """cluster.local:53 shop.test:54 {
+    kubernetes cluster.local {
+        source synthetic services=1
+    }
+    template IN A shop.test
+}
+example.org:53 {
+    whoami
+}
+"""
 
 
 @pytest.mark.sockets
@@ -67,6 +78,21 @@ async def test_a_rule_that_ends_while_a_reload_places_it(
         site.apply(Upserted(service("default/web", "10.96.0.2", version="2")))
         blocks = blocks_of(site.server.configuration.plugins)
         assert [len(each.state.replaced) for each in blocks] == [0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("freeze", "lag 5s"), ("flap 1s type A", "freeze type A"), ("drop", "freeze")],
+)
+def test_rules_that_exclude_each_other(first: str, second: str) -> None:
+    timed = Timed(CLUSTERS)
+    timed.add(first)
+    with pytest.raises(RuleError) as caught:
+        timed.add(second)
+    action = first.removesuffix(" type A")
+    assert str(caught.value) == (
+        f'it excludes the rule "{action.split()[0]}-1" ({action}), which answers the same queries; remove one of the two'
+    )
 
 
 COREFILE = f".:53 {{\nfault freeze type A named written\nfault drop type TXT\n{KUBERNETES}}}\n"

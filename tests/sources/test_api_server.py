@@ -421,6 +421,9 @@ def test_what_may_stand_behind_a_service() -> None:
     api.cluster.revoke("pods")
     found = asyncio.run(read_view(api, "shop", {"app": "db"}))
     assert found.unknown["pods"].startswith("pods may not be read: pods is forbidden: User ")
+    api.cluster.requests.clear()
+    assert asyncio.run(read_view(api, "shop", {}, refused={"pods": "no"})).unknown["pods"] == "no"
+    assert not any("/pods" in each for each in api.cluster.requests)
 
 
 class SilentApi(MemoryApi):

@@ -28,7 +28,7 @@ _HOST: Final = re.compile(
     rf"(?P<before>://|@|(?<![^\s,;=\"'\[(|]))(?P<host>{_LABEL}(?:\.{_LABEL})*)(?P<port>\.?:[0-9]{{1,5}})?(?=[/\s,;?\"'\])|:]|\.?$)",
     re.MULTILINE,
 )
-_COMMENT: Final = re.compile(r"^\s*(?:#|//|;|--).*$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[ \t]*(?:#|//|;|--).*$", re.MULTILINE)
 _NO_SERVICE: Final = "there is no Service"
 _MADE: Final = ("kubernetes", "default")  # the Service of the API server
 _ORDINAL: Final = re.compile(r"(.+)-(\d{1,9})")
@@ -50,6 +50,7 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     """Names in the fields of an object that nothing answers."""
     if manifest.kind in _UNREAD or not objects.services or "uid" in manifest.metadata:
         return  # an object of a cluster, whose names the doctor looks up
+    seen = set[tuple[str, bool]]()
     told = set[str]()
     for field, text in texts_of(manifest.content, ""):
         if field.startswith(("metadata.labels", "metadata.name", "metadata.managedFields")):
@@ -58,6 +59,9 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
             continue
         for found in _HOST.finditer(_COMMENT.sub(_blank, text) if "\n" in text else text):
             is_url = found["before"] in ("://", "@") or bool(found["port"])
+            if (found["host"], is_url) in seen:
+                continue
+            seen.add((found["host"], is_url))
             used = _used(objects, manifest, found["host"], is_url)
             why = _why_not(objects, used) if used is not None else ""
             if why and found["host"] not in told:
@@ -102,7 +106,8 @@ def _used(objects: Objects, manifest: Manifest, host: str, is_url: bool) -> _Use
 
 def _is_own(objects: Objects, manifest: Manifest, namespace: str) -> bool:
     """Whether all Services of a namespace are in the files: each object says where it is, and none is of a chart."""
-    return namespace in objects.namespaces and objects.is_placed and not chart_of(manifest)
+    is_known = objects.is_placed and not objects.partial and not chart_of(manifest)
+    return is_known and namespace in objects.namespaces
 
 
 def _meant_namespace(objects: Objects, service: str, namespace: str) -> str:
@@ -119,15 +124,15 @@ def _why_not(objects: Objects, used: _Used) -> str:
         return ""
     if namespace == "svc" and namespace not in objects.namespaces:
         return "it lacks the namespace; write NAME.NAMESPACE.svc" if used.is_certain else ""
-    here = [each for each in objects.services if _is_in(each[0], namespace)]
-    named = [each for each in here if each[0].name == service]
+    named = [each for each in objects.service_names.get(service, ()) if _is_in(each[0], namespace)]
     if named:
         return _why_no_pod(objects, named[0], used) if used.pod else ""
     if meant := _meant_namespace(objects, service, namespace):
         return (
             f'{_NO_SERVICE} {service} in namespace {namespace}; did you mean "{service}.{meant}"?'
         )
-    near = {each.name for each, _ in here if is_misspelt(service, each.name)}
+    here = (each.name for each, _ in objects.services if _is_in(each, namespace))
+    near = {each for each in here if is_misspelt(service, each)}
     if len(near) == 1:
         return f'{_NO_SERVICE} {service}; did you mean "{near.pop()}"?'
     if not used.is_certain or any(service.startswith(each.name) for each in objects.custom):

@@ -193,6 +193,7 @@ def without_tcp(objects: Objects) -> Iterator[Remark]:
                 f"{manifest} allows port {dns.port} over TCP only to the cluster's DNS, and resolvers begin with UDP, "
                 f"so no name resolves in {policy}; write protocol: UDP for port {dns.port} too (without protocol it is "
                 "TCP)",
+                level="error" if objects.is_whole else "",
             )
 
 

@@ -47,7 +47,8 @@ from hsdns.rules.rule import Remark
 #         if the cluster has no others.
 # Rule 2: in files that have workloads for the namespace it is a warning otherwise, unless the pods come from elsewhere:
 #         an operator makes them of a custom resource whose name the Service or its selector has, or gives them labels
-#         of a domain of its own; or they belong to a chart of which the files have no workload.
+#         of a domain of its own; or they belong to a chart of which the files have no workload; or an object of the
+#         folder was not read.
 # Rule 3: a label that changes while the pods run, such as that of a primary, is in no template.
 
 
@@ -102,7 +103,9 @@ def _is_clear(
     beside = _beside(objects.near_pods(manifest), manifest)
     if objects.is_patched(manifest, *(each.manifest for each in beside)):
         return False
-    return bool(elsewhere) or (bool(beside) and not _is_made_later(objects, manifest, wanted))
+    if not beside or os.path.dirname(manifest.file) in objects.partial:
+        return bool(elsewhere)
+    return bool(elsewhere) or not _is_made_later(objects, manifest, wanted)
 
 
 def _mismatch(

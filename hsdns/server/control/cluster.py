@@ -80,11 +80,6 @@ class ChangeFollower:
         self._followed: dict[tuple[Name, ...], _Followed] = {}
 
     @property
-    def blocks(self) -> list[Kubernetes]:
-        """The kubernetes blocks that are followed."""
-        return [each.plugin for each in self._followed.values()]
-
-    @property
     def zones(self) -> list[str]:
         """The zones that are followed."""
         return [zone.to_text() for zones in self._followed for zone in zones]

@@ -367,9 +367,11 @@ class ServedChanges:
                 break
             if noted.service[0] in exposed:
                 for zone in answer_set.forward_zones:
-                    lines = noted_lines(answer_set, zone, noted)
-                    found.append([row for line in lines if (row := self._row(line, noted))])
-            await turn.end_if_long()
+                    for lines in noted_lines(answer_set, zone, noted):
+                        if lines:
+                            rows = (self._row(line, noted) for line in lines)
+                            found.append([row for row in rows if row is not None])
+                        await turn.end_if_long()
         return [row for rows in reversed(found) for row in rows]
 
     def _row(self, line: str, noted: Noted) -> dict[str, Any] | None:

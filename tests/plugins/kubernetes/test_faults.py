@@ -205,6 +205,19 @@ def test_selectors_see_two_states_at_once() -> None:
     assert (lagging.hits, lagging.seen, frozen.hits, frozen.seen) == (3, 12, 6, 12)
 
 
+def test_hits_are_logged_in_order() -> None:
+    logs = []
+    for _ in range(2):
+        faulty = Faulty(*at(1))
+        rule = faulty.add("freeze share 0.5 seed 1")
+        faulty.cluster.apply(*at(2))
+        for _ in range(10):
+            faulty.address()
+        logs.append((rule.digest, [line for _, line in faulty.rules.lines]))
+    assert logs[0] == logs[1]
+    assert [(line["hit"], line["query"]) for line in logs[0][1]] == [(1, 1), (2, 4), (3, 5), (4, 6), (5, 9), (6, 10)]  # fmt: skip
+
+
 def test_what_is_the_same_in_both_states_is_no_hit() -> None:
     faulty = Faulty(*at(1), *upserts(service("testns/db", "10.0.0.9")))
     rule = faulty.add("freeze")

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from hsdns.fastpath.hit_records import SAMPLE
+from hsdns.server.control.queries import QueryFilter, namespace_of
 from hsdns.server.query_tap import QueryTap
+from hsdns.wire.name import Name
 from tests.server.control.served import BLOCK, Served, served
 
 pytestmark = pytest.mark.sockets
@@ -71,3 +73,29 @@ async def test_a_share_is_told() -> None:
         found = json.loads(line)
         assert found.keys() == {"time", "at", "share"}
         assert found["share"] == 0.25
+
+
+ZONES = tuple(map(Name.from_text, ("cluster.local.", "b.cluster.local.")))
+
+
+SHOP = QueryFilter(ZONES, b"shop")
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace"),
+    [
+        ("web.shop.svc.cluster.local", b"shop"),
+        ("web.SHOP.svc.cluster.local", b"shop"),
+        ("_http._tcp.web.shop.svc.cluster.local", b"shop"),
+        ("shop.svc.cluster.local", b"shop"),
+        ("10-0-0-1.shop.pod.cluster.local", b"shop"),
+        ("www.example.org.shop.svc.cluster.local", b"shop"),
+        ("web.shop.svc.b.cluster.local", b"shop"),
+        ("svc.cluster.local", None),
+        ("web.shop.cluster.local", None),
+        ("web.shop.svc.example.org", None),
+    ],
+)
+def test_namespaces(name: str, namespace: bytes | None) -> None:
+    assert namespace_of(Name.from_text(name), ZONES) == namespace
+    assert SHOP.has(Name.from_text(name)) == (namespace is not None)

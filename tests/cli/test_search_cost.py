@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from hsdns.resolver.search_cost import MOST_AT_ONCE, WINDOW, SearchCosts
+from hsdns.doctor.search_cost import MOST_AT_ONCE, WINDOW, SearchCosts
 
 ZONES = ["cluster.local.", "10.in-addr.arpa."]
 NX, OK = True, False

@@ -1,6 +1,6 @@
 """The cost of the search list: the queries that a client sent in vain because a search domain was appended to a name.
 
-Path: doctor/servers.py (queries, in their order) -> here.
+Path: doctor/cli.py -> here (queries of a recording, in their order) -> rules/checks/pods.py, as an object of the dump.
 Rule 1: queries do not show which name the program looked up.  A denial of `NAME.DOMAIN`, where DOMAIN may be a search
         domain of the cluster, counts as a try for NAME if the client then queries NAME without a domain, or finds it
         with another one.
@@ -8,13 +8,19 @@ Rule 2: a try that is followed by neither within WINDOW seconds is not counted, 
         queried name.
 Rule 3: the domains are those that the kubelet writes for a pod.  Other domains, such as a node's, count while tries for
         the same name are in progress.
+Rule 4: names without a failed query are omitted, so that the object is small: a recording may have millions of queries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+from hsdns.cli.command import FlagError
+from hsdns.recording.entry import RecordedQuery
+from hsdns.recording.reader import BadRecording, Recording
+from hsdns.sources.cluster_dump import QUERIES_OF
 
 WINDOW: Final = 10.0  # seconds between two queries of one lookup; glibc waits 5 s for a reply
 MOST_AT_ONCE: Final = 256  # names of a client that are being looked up
@@ -119,3 +125,39 @@ class SearchCosts:
 
 def _is_reverse(zone: str) -> bool:
     return zone.lower().rstrip(".").endswith(("in-addr.arpa", "ip6.arpa"))
+
+
+def recorded_queries(path: str) -> dict[str, Any]:
+    """The queries of a recording as an object of the dump; raise FlagError."""
+    try:
+        with Recording.open(path) as recording:
+            costs = SearchCosts(recording.header.zones)
+            for each in recording:
+                if isinstance(each, RecordedQuery) and each.rcode is not None:
+                    denied = each.rcode == "NXDOMAIN"
+                    costs.add(each.at, each.client, each.name, each.type, is_denied=denied)
+    except BadRecording as error:
+        raise FlagError(f"-recording: {error}") from None
+    except OSError as error:
+        raise FlagError(
+            f"-recording {path}: it cannot be read: {error.strerror or error}"
+        ) from None
+    if not costs.clients:
+        raise FlagError(
+            f"-recording {path}: it has no queries; record without -queries=false while names are asked for"
+        )
+    return {
+        "apiVersion": "hsdns.io/v1",
+        "kind": QUERIES_OF,
+        "metadata": {"name": path},
+        "clients": [_client(address, cost) for address, cost in sorted(costs.clients.items())],
+    }
+
+
+def _client(address: str, cost: ClientCost) -> Mapping[str, Any]:
+    most = sorted(cost.names.items(), key=lambda each: (-each[1].extra, each[0]))
+    names = [
+        {"name": name, "lookups": each.lookups, "extra": each.extra, "searched": each.searched}
+        for name, each in most
+    ]
+    return {"address": address, "queries": cost.queries, "names": names}

@@ -9,8 +9,8 @@ import dns.flags
 import pytest
 
 from hsdns.corefile.tree import CorefileError, Position
-from hsdns.upstream import lookup
-from hsdns.upstream.lookup import find_targets
+from hsdns.plugins import forward
+from hsdns.plugins.forward import find_targets
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.iana import Rcode
 from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
@@ -19,7 +19,7 @@ from tests.support.upstreams.dns_upstream import Answer, answer, serve, silence
 HOST = HostTarget("dns", "dns.example.net", 5353, None, Position("Corefile", 2, 11))
 V4 = "dns.example.net. 5 IN A 192.0.2.1"
 V6 = "dns.example.net. 5 IN AAAA 2001:db8::1"
-SILENCE = silence_until_timeout(lookup.ASK_TIMEOUT)
+SILENCE = silence_until_timeout(forward.ASK_TIMEOUT)
 ALIAS = "dns.example.net. 5 IN CNAME a.example.net."
 
 
@@ -77,7 +77,7 @@ def test_a_truncated_reply_is_retried_over_tcp() -> None:
     [
         pytest.param(answer(), "127.0.0.1:* has no address for it (NOERROR)", id="nodata"),
         pytest.param(answer(rcode=Rcode.NXDOMAIN), "127.0.0.1:* has no address for it (NXDOMAIN)", id="nxdomain"),
-        pytest.param(SILENCE, f"127.0.0.1:* did not reply within {lookup.ASK_TIMEOUT:g}s", id="silence"),
+        pytest.param(SILENCE, f"127.0.0.1:* did not reply within {forward.ASK_TIMEOUT:g}s", id="silence"),
         pytest.param(
             lambda wire: [wire],
             "127.0.0.1:* sent a malformed reply: reply is itself a query",
@@ -138,7 +138,7 @@ def test_an_unknown_host() -> None:
 
 
 def test_a_system_resolver_that_does_not_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "SYSTEM_TIMEOUT", 0.01)
+    monkeypatch.setattr(forward, "SYSTEM_TIMEOUT", 0.01)
 
     class Silent(Resolver):
         async def __call__(self, host: str, port: int, **options: Any) -> list[Any]:

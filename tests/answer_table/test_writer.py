@@ -261,3 +261,13 @@ def test_reason(text: str, reason: str) -> None:
     (listener,) = memory_server.configuration.listeners
     (found,) = listener.zones.values()
     assert BlockPolicy(found.handlers).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "stores_cached"), columns(TABLES, "blocks whose cached replies are stored")
+)
+def test_replies_of_cache(text: str, stores_cached: str) -> None:
+    (found,) = MemoryServer(block(lines(text)), None).configuration.blocks
+    policy = BlockPolicy(found.handlers)
+    assert str(policy.stores_cached) == stores_cached
+    assert policy.stores_any is (policy.stores_cached or not policy.reason)

@@ -18,11 +18,11 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hsdns.assemble import AssembledBlock, assemble
-from hsdns.corefile.history import EXTERNAL, about_directive
 from hsdns.corefile.keys import parse_key, split_ip_port
 from hsdns.corefile.lexer import Files, Source, tokenize
 from hsdns.corefile.mounted import Mounted
 from hsdns.corefile.parser import parse
+from hsdns.corefile.properties import EXTERNAL, about_directive
 from hsdns.corefile.tree import (
     Corefile,
     CorefileError,
@@ -132,7 +132,7 @@ class CorefileText(Files):
                 continue
             known = [_on_any_machine(each) for each in block.directives if _is_known(each)]
             is_whole = len(known) == len(block.directives)
-            if is_whole and block.keys[0].position not in self._importing:
+            if is_whole and block.keys[0].position not in self.importing:
                 whole.append((block, block._replace(directives=tuple(known))))
                 continue
             # The unknown part may have kubernetes.
@@ -156,7 +156,7 @@ class CorefileText(Files):
             yield SetUp(block, known, assembled)
 
     @cached_property
-    def _importing(self) -> set[Position]:
+    def importing(self) -> set[Position]:
         """The first key of each block in which, before the next one, what is not known is imported."""
         folder = os.path.dirname(self.source.file)
         firsts = [block.keys[0].position for block in self.blocks]

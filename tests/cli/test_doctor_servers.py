@@ -399,7 +399,9 @@ def test_a_pod_is_asked_from(
 
 @pytest.mark.sockets
 @pytest.mark.slow
-def test_an_explanation_of_a_cluster_asks_its_servers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_explanation_of_a_cluster_asks_its_servers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No server of hsdns and no Corefile: the objects, and what the cluster's servers answer."""
 
     def explain(url: str) -> tuple[int, str]:
@@ -418,6 +420,15 @@ def test_an_explanation_of_a_cluster_asks_its_servers(capsys: pytest.CaptureFixt
         assert status == 0
         assert head.startswith("NOERROR: 2 of 2 endpoints of headless Service shop/web but objects")
         assert head.endswith(f"and server differ: {service} {stale}: it still answers 10.0.0.7, for 30 s more, which no object has now")  # fmt: skip
+    cluster_ip = DNS.replace("127.0.0.9", "127.0.0.1")
+    with (
+        dns(OBJECTS) as right,
+        dns(TWIN) as between,
+        api(OBJECTS, cluster_ip, REPLICA % (1, right)) as url,
+    ):
+        monkeypatch.setattr(doctor_servers, "PORT", between)  # what intercepts the cluster IP
+        said = f"DNS servers of the cluster └─ {service} {right}: NOERROR, as the objects say"
+        assert " ".join(explain(url)[1].split()).endswith(said)
     with dns(TWIN) as other, api(OBJECTS, DNS, REPLICA % (1, other)) as url:
         out = " ".join(explain(url)[1].split())
         assert "DNS servers of the cluster: not known: no DNS server has answered with an address that only this cluster has" in out  # fmt: skip

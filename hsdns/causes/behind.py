@@ -22,6 +22,7 @@ from hsdns.causes.labels import (
     different,
     in_other_namespace,
     is_misspelt,
+    is_set_later,
     mismatch,
     unlike,
 )
@@ -362,6 +363,10 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> C
         return Cause("HS101", where, sentence, f"kubectl -n {namespace} get pods --show-labels")
     if near is not None:
         sentence = f": {mismatch(selector, near.place, near.labels)}"
+        if is_set_later(selector, near.labels):
+            has = {key: each for key, each in selector.items() if key in near.labels}
+            todo = f"kubectl -n {namespace} get pods -l {labels_text(has)} --show-labels"
+            return Cause("HS101", where, sentence, todo)
         return Cause("HS101", where, sentence, _patch(view, service, selector, near.labels))
     for other, found in view.elsewhere(namespace, selector):
         sentence = f": {in_other_namespace(selector, namespace, found.place, other)}"

@@ -373,7 +373,8 @@ def _with_what_is_behind(block: Kubernetes, near: Nearest) -> str:
 
 def _is_of_port(near: Nearest) -> bool:
     """Whether the name that is meant has the port of this one, or its protocol, in another way."""
-    return near.why.startswith(("protocol and port", "the protocol of port", "the name of a port"))
+    ways = ("protocol and port", "the protocol of port", "the protocol is", "the name of a port")
+    return near.why.startswith(ways)
 
 
 def _of_family(service: ServiceReport, qtype: int) -> str:

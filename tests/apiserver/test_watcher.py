@@ -22,8 +22,8 @@ from hsdns.apiserver.watcher import (
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.source import Report
 from hsdns.metrics import Registry
-from loadtest.apiserver import faults
 from loadtest.apiserver.fake_cluster import FakeCluster
+from tests.support.apiserver import faults
 from tests.support.apiserver.memory_api import MemoryApi
 from tests.support.coroutines.event_loops import until
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from hsdns.causes.alias import service_of
 from hsdns.causes.behind import published
 from hsdns.causes.cause import Cause
 from hsdns.causes.labels import POD_NAME
@@ -183,7 +184,15 @@ class Candidates:
                 external_name="name.invalid",
             )
             yield self._because(*change[:4])
-        yield self._as_headless(f"{place} is of type ExternalName, and no names exist below it")
+        change = self._as_headless(f"{place} is of type ExternalName, and no names exist below it")
+        if self._endpoint:
+            headless = change.make
+            change = change._replace(
+                needed=f"{change.needed}, with a ready endpoint {self._endpoint}",
+                make=lambda scene: self._with_endpoint(headless(scene)),
+                todo=f"hsdns explain {self._endpoint}.{given}" if service_of(given) else "",
+            )
+        yield change
 
     def _of_cluster_ip(self) -> Changes:
         place, ports = self._place, [self._service_port]
@@ -341,10 +350,11 @@ class Candidates:
         shown = f"{first} to {last}" if first != last else first
         pods = {each.metadata.name for each in self._kept.pods(self._parsed.namespace)}
         if first in pods and len(ordinals) == max(ordinals) - min(ordinals) + 1:
-            return (
-                f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}",
-                f"kubectl -n {self._namespace} scale statefulset {base} --replicas={int(number) + 1}",
-            )
+            count = int(number) - min(ordinals) + 1
+            todo = f"kubectl -n {self._namespace} scale statefulset {base} --replicas={count}"
+            if count <= 0:
+                todo = f"use a name from {first} to {last}"
+            return f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}", todo
         return f"{_in_cluster(cluster)}; it has {shown}", ""
 
     def _of_hostname(self, listed: Sequence[tuple[EndpointSlice, Endpoint]]) -> Iterator[Change]:

@@ -9,16 +9,15 @@ Rule 2: what could not be read makes no name fail.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from hsdns.causes.alias import cause_of_missing, service_of, through
 from hsdns.causes.behind import cause_behind, cause_of_pod, place
 from hsdns.causes.cause import Cause
 from hsdns.causes.intended import Intended, intended
 from hsdns.causes.view import SLICES, Key, View
+from hsdns.cluster.lookup import MOST_ALIASES
 from hsdns.cluster.objects import Service
 
-MOST_ALIASES: Final = 8  # that lead to each other, as a server follows them
 # Whether the server has a record for a name without its zone, such as "db-0.db.shop.svc".
 Answers = Callable[[str], bool]
 

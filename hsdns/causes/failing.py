@@ -30,7 +30,9 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
     for each in intended(view):
         key = each.namespace, each.service
         service = view.services.get(key)
-        if each.pod:
+        if view.exposed and each.namespace not in view.exposed:
+            cause = left_out(each.namespace)
+        elif each.pod:
             cause = cause_of_pod(view, *key, each.name.partition(".")[0])
         elif service is not None:
             if key not in behind:
@@ -42,6 +44,12 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
             cause = _not_answered(view, each)
         if cause is not None:
             yield each.name, cause
+
+
+def left_out(namespace: str) -> Cause:
+    """The cause for the names of a namespace that the server does not serve."""
+    sentence = f"`namespaces` of the kubernetes block leaves out {namespace}"
+    return Cause("", "Corefile", sentence, f"edit the Corefile: `namespaces` has {namespace}")
 
 
 def _of_service(view: View, service: Service, depth: int = 0) -> Cause | None:

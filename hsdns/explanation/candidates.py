@@ -20,6 +20,7 @@ from msgspec import structs
 from hsdns.causes.alias import service_of
 from hsdns.causes.behind import published
 from hsdns.causes.cause import Cause
+from hsdns.causes.failing import left_out
 from hsdns.causes.labels import POD_NAME
 from hsdns.causes.pod import why_unready
 from hsdns.causes.view import manifest_of
@@ -98,7 +99,7 @@ class Candidates:
                 lambda scene: scene.with_objects(made),
             )
         if options["namespaces"] and namespace not in map(str.lower, options["namespaces"]):
-            cause = f"`namespaces` of the kubernetes block leaves out {namespace}"
+            cause = left_out(namespace).sentence
             yield _option(cause, f"`namespaces` has {namespace}", namespaces=())
         if by_label and not all(
             by_label.matches(each.metadata.labels) for each in self._scene.namespaces

@@ -30,6 +30,7 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
     for each in intended(view):
         key = each.namespace, each.service
         service = view.services.get(key)
+        cause: Cause | None = None
         if view.exposed and each.namespace not in view.exposed:
             cause = left_out(each.namespace)
         elif each.pod:
@@ -38,8 +39,6 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
             if key not in behind:
                 behind[key] = _of_service(view, service)
             cause = behind[key] or (cause_behind(view, service, each.port) if each.port else None)
-        else:
-            cause = None
         if cause is None and answers is not None and not answers(each.name):
             cause = _not_answered(view, each)
         if cause is not None:

@@ -159,7 +159,7 @@ class Candidates:
         if isinstance(owner, ServiceImport):
             is_headless = owner.spec.type == "Headless"
         else:
-            is_headless = (owner.spec.cluster_ips or [owner.spec.cluster_ip or ""])[0] == "None"
+            is_headless = owner.is_headless
             if options["noendpoints"]:
                 cause = "`noendpoints` is in the kubernetes block, so no EndpointSlice is read"
                 yield _setting(cause, "`noendpoints` is removed", noendpoints=False)

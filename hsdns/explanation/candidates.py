@@ -25,6 +25,7 @@ from hsdns.causes.labels import POD_NAME
 from hsdns.causes.pod import why_unready
 from hsdns.causes.view import manifest_of
 from hsdns.cluster.address import pack_address
+from hsdns.cluster.controllers.defaults import PROTOCOLS
 from hsdns.cluster.controllers.kinds import is_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
@@ -146,7 +147,8 @@ class Candidates:
             needs = f", with a ready endpoint {self._endpoint}" if self._endpoint else ""
             if is_import:
                 needs += ": a cluster of the clusterset exports the Service"
-            elif self._has_port:
+            elif self._has_port and self._service_port.protocol in PROTOCOLS:
+                # Of another name with a search domain behind it, this is no protocol.
                 needs += f", with a {self._asked_port}"
             yield self._because(
                 place,

@@ -314,6 +314,7 @@ def as_json(shown: Shown) -> dict[str, object]:
         ],
         "findings": [_finding(each) for each in found.findings],
         "silenced": [{**_finding(each), "reason": each.silenced} for each in found.silenced],
+        "unclear": list(shown.names.unclear),
         "below": shown.below,
         "passed": found.passed,
         "idle": found.idle,

@@ -17,12 +17,15 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from hsdns.causes.alias import service_of
 from hsdns.causes.behind import published
 from hsdns.causes.cause import Cause
+from hsdns.causes.failing import left_out
 from hsdns.causes.labels import POD_NAME
 from hsdns.causes.pod import why_unready
 from hsdns.causes.view import manifest_of
 from hsdns.cluster.address import pack_address
+from hsdns.cluster.controllers.defaults import PROTOCOLS
 from hsdns.cluster.controllers.kinds import is_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
@@ -97,7 +100,7 @@ class Candidates:
                 lambda scene: scene.with_objects(made),
             )
         if options["namespaces"] and namespace not in map(str.lower, options["namespaces"]):
-            cause = f"`namespaces` of the kubernetes block leaves out {namespace}"
+            cause = left_out(namespace).sentence
             yield _option(cause, f"`namespaces` has {namespace}", namespaces=())
         if by_label and not all(
             by_label.matches(each.metadata.labels) for each in self._scene.namespaces
@@ -144,7 +147,8 @@ class Candidates:
             needs = f", with a ready endpoint {self._endpoint}" if self._endpoint else ""
             if is_import:
                 needs += ": a cluster of the clusterset exports the Service"
-            elif self._has_port:
+            elif self._has_port and self._service_port.protocol in PROTOCOLS:
+                # Of another name with a search domain behind it, this is no protocol.
                 needs += f", with a {self._asked_port}"
             yield self._because(
                 place,
@@ -157,7 +161,7 @@ class Candidates:
         if isinstance(owner, ServiceImport):
             is_headless = owner.spec.type == "Headless"
         else:
-            is_headless = (owner.spec.cluster_ips or [owner.spec.cluster_ip or ""])[0] == "None"
+            is_headless = owner.is_headless
             if options["noendpoints"]:
                 cause = "`noendpoints` is in the kubernetes block, so no EndpointSlice is read"
                 yield _setting(cause, "`noendpoints` is removed", noendpoints=False)
@@ -183,7 +187,15 @@ class Candidates:
                 external_name="name.invalid",
             )
             yield self._because(*change[:4])
-        yield self._as_headless(f"{place} is of type ExternalName, and no names exist below it")
+        change = self._as_headless(f"{place} is of type ExternalName, and no names exist below it")
+        if self._endpoint:
+            headless = change.make
+            change = change._replace(
+                needed=f"{change.needed}, with a ready endpoint {self._endpoint}",
+                make=lambda scene: self._with_endpoint(headless(scene)),
+                todo=f"hsdns explain {self._endpoint}.{given}" if service_of(given) else "",
+            )
+        yield change
 
     def _of_cluster_ip(self) -> Changes:
         place, ports = self._place, [self._service_port]
@@ -341,10 +353,11 @@ class Candidates:
         shown = f"{first} to {last}" if first != last else first
         pods = {each.metadata.name for each in self._kept.pods(self._parsed.namespace)}
         if first in pods and len(ordinals) == max(ordinals) - min(ordinals) + 1:
-            return (
-                f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}",
-                f"kubectl -n {self._namespace} scale statefulset {base} --replicas={int(number) + 1}",
-            )
+            count = int(number) - min(ordinals) + 1
+            todo = f"kubectl -n {self._namespace} scale statefulset {base} --replicas={count}"
+            if count <= 0:
+                todo = f"use a name from {first} to {last}"
+            return f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}", todo
         return f"{_in_cluster(cluster)}; it has {shown}", ""
 
     def _of_hostname(self, listed: Sequence[tuple[EndpointSlice, Endpoint]]) -> Iterator[Change]:

@@ -124,8 +124,8 @@ async def nearest(
 def _said(found: dict[str, Guess], *, is_sure: bool) -> Nearest:
     names = [NearName(name, each.why) for name, each in found.items()]
     _, why, says = next(iter(found.values()))
-    todo = f"use {names[0].name.removesuffix('.')}" if is_sure else ""
     same = [name.removesuffix(".") for name, each in found.items() if each[1:] == (why, says)]
+    todo = f"use {' or '.join(same[:MOST_SAID])}" if is_sure else ""
     if says == ALIKE:
         shown = says.format(names=" or ".join(same))
         return Nearest(names, "" if is_sure else why, shown, is_sure, todo)
@@ -309,6 +309,8 @@ class _Places:
         *before, name, namespace = labels
         yield Guess((*before, namespace, name, SVC), "Service and namespace are exchanged")
         places = [place for place in sorted(self._with[name]) if place != namespace]
+        meant = [place for place in places if is_mistyped(text(namespace), text(place))]
+        places = meant or places
         for place in places:
             where = f"namespace{'s' if places[1:] else ''} {_listed([*map(text, places)])}"
             why = f"Service {text(name)} is in {where}, not in {text(namespace)}"

@@ -63,7 +63,7 @@ def failing_names(subject: Subject) -> Names:
     if SLICES in view.unknown:
         return Names([], 0, unknown=view.unknown[SLICES])
     zone, places = _zone(subject.objects), subject.places
-    view.domain = zone
+    view.domain, view.exposed = zone, _exposed(subject.objects)
     found: dict[tuple[str, ...], FailingNames] = {}
     told, unclear = set[tuple[str, str]](), list[str]()
     clear = None if subject.is_cluster else {each.place for each in selector(subject.objects)}
@@ -138,3 +138,11 @@ def _zone(objects: Objects) -> str:
                 if is_own and not is_reverse(Name.from_labels((b"a", b"b", *zone.labels))):
                     return zone.to_text().removesuffix(".")
     return DOMAIN
+
+
+def _exposed(objects: Objects) -> list[str]:
+    """The namespaces that the only kubernetes block serves; none if it serves all."""
+    blocks = [*objects.kubernetes_blocks]
+    lines = (each for placed in blocks for each in placed.directive.lines)
+    named = (each.args for each in lines if each.name.text == "namespaces")
+    return [each.text for args in named for each in args] if len(blocks) == 1 else []

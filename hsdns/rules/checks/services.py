@@ -35,7 +35,6 @@ from hsdns.rules.objects import (
     Objects,
     PodSet,
     check,
-    is_headless,
     is_near,
     value_at,
 )
@@ -236,7 +235,7 @@ def shared_pods(objects: Objects) -> Iterator[Remark]:
         chosen = [
             each
             for each in objects.services_of(pods)
-            if is_headless(each[1]) and MADE_LABELS.isdisjoint(each[1].spec.selector or {})
+            if each[1].is_headless and MADE_LABELS.isdisjoint(each[1].spec.selector or {})
         ]
         own = _subdomain(pods)
         # The others are compared with the one that gives the pods their names.

@@ -415,7 +415,7 @@ async def failing(
 
 
 def nowhere(door: Door) -> Callable[[Name], bool]:
-    """Whether a name is that of a cluster IP without any endpoint; False if the source has no endpoints at all."""
+    """Whether a name leads to nothing, as a cluster IP without endpoints; False if the source has none at all."""
     sets = [
         each.answer_set()
         for each in kubernetes_blocks(door.serving())
@@ -427,7 +427,7 @@ def nowhere(door: Door) -> Callable[[Name], bool]:
         for answer_set in sets:
             zone = name.longest_of(answer_set.forward_zones)
             if zone is not None:
-                return bool(answer_set.lookup.nothing_behind(name, zone))
+                return answer_set.lookup.is_dead_end(name, zone)
         return False
 
     return leads_nowhere

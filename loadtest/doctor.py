@@ -35,7 +35,7 @@ from loadtest.apiserver.objects import namespace_of
 from loadtest.bench import markdown
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, run_benchmark
-from loadtest.programs import ROOT
+from loadtest.programs import ROOT, configuration
 
 OBJECTS: Final = 20_000
 TURNS: Final = 5
@@ -132,14 +132,8 @@ def main(words: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             os.chdir(folder)
-            cluster = {"name": "a", "cluster": {"server": f"http://127.0.0.1:{port}"}}
-            context = {"name": "a", "context": {"cluster": "a", "user": "a"}}
-            config = {
-                "clusters": [cluster],
-                "contexts": [context],
-                "users": [{"name": "a", "user": {}}],
-            }
-            (folder / "config").write_text(json.dumps({**config, "current-context": "a"}))
+            access = {"url": f"http://127.0.0.1:{port}", "authority": "", "token": ""}
+            (folder / "config").write_text(configuration("kubeconfig.json", **access))
             costs = [
                 [run(shlex.split(each), folder) for each in commands] for _ in range(given.turns)
             ]

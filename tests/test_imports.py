@@ -16,7 +16,7 @@ HSDNS = {
     "cluster cluster.objects",
     "corefile corefile.keys corefile.lexer corefile.parser corefile.properties corefile.tree",
     "plugins",
-    "server server.corefile_files server.query_log server.watch_thread",
+    "server server.query_log server.watch_thread",
     "sources sources.ahead sources.api_access",
     "turns wire wire.name",
 }

@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Final, NamedTuple
 
-from hsdns.apiserver.backoff import FIRST_PAUSE
-from hsdns.apiserver.reflector import Key, Observer, Purpose, Reflector
+from hsdns.apiserver.reflector import FIRST_PAUSE, Key, Observer, Purpose, Reflector
 from hsdns.apiserver.resource import Scope
 from hsdns.apiserver.transport import Away, Response, Transport, Unreachable
 from hsdns.cluster.source import Report
@@ -29,7 +28,7 @@ from hsdns.metrics import Labels, Registry
 # Rule 2: only the change from no connection to a connection ends the pauses.  A server that accepts connections but
 #         does not answer gets the whole pause; so does a proxy, which always accepts connections.
 # Rule 3: the first request uses this connection, so that detecting a return costs no additional one.
-# Source: the pauses themselves are those of client-go (backoff.py), which has nothing like this.
+# Source: the pauses themselves are those of client-go (reflector.py), which has nothing like this.
 
 
 LOOK_EVERY: Final = 0.5  # seconds

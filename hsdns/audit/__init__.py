@@ -1,5 +1,5 @@
 """Checks that DNS servers answer every name of a cluster as its objects define.
 
-Path: audit/cli.py -> questions.py (every name) -> run.py (sends queries, with the sender of load/, and judges)
+Path: audit/cli.py -> run.py (every name; sends queries, with the sender of load/, and judges)
 -> report.py (text, gauges, JSON), page.py.
 """

@@ -17,9 +17,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.ask.question import NoReply, over_tcp, over_udp
-from hsdns.audit.questions import audit_questions, replicas
 from hsdns.audit.report import AuditReport, Gauges, Pass, make_report
-from hsdns.audit.run import Answers, AskAgain, Asking, carry_out
+from hsdns.audit.run import Answers, AskAgain, Asking, audit_questions, carry_out, replicas
 from hsdns.cli.command import FlagError, Progress
 from hsdns.cli.offline import configure
 from hsdns.cli.source import access_of, cluster_tokens, kubernetes_alone, quoted

@@ -22,6 +22,7 @@ from hsdns.causes.labels import (
     different,
     in_other_namespace,
     is_misspelt,
+    is_set_later,
     mismatch,
     unlike,
 )
@@ -88,9 +89,20 @@ def leads_somewhere(
 def _followed(
     service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None
 ) -> list[EndpointSlice]:
-    """The slices that clients get to: host names for addresses have no SRV records, and kube-proxy takes none."""
+    """The slices that clients get to: host names for addresses have no SRV records, and kube-proxy takes none.
+
+    Nor does it take addresses of a family that no cluster IP has.
+    """
     takes_names = is_headless(service) and port is None
-    return [each for each in slices if takes_names or each.address_type != FQDN]
+    slices = [each for each in slices if takes_names or each.address_type != FQDN]
+    families = _families(service)
+    return [each for each in slices if not families or each.address_type in families]
+
+
+def _families(service: Service) -> set[str]:
+    """The families of the cluster IPs; none if there are none."""
+    found = service.spec.cluster_ips or [service.spec.cluster_ip or ""]
+    return {"IPv6" if ":" in each else "IPv4" for each in found if each not in ("", "None")}
 
 
 def cause_behind(view: View, service: Service, port: ServicePort | None = None) -> Cause | None:
@@ -208,6 +220,11 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> C
             return Cause("HS002", part, f": {part}: {NO_ADDRESSES}", todo)
         if slices:
             part = f"EndpointSlice {namespace}/{slices[0].metadata.name}"
+            own, given = _families(service), slices[0].address_type
+            if own and given not in own:
+                wanted = " and ".join(sorted(own))
+                sentence = f": the addresses of {part} are {given}, and the cluster IP is {wanted}"
+                return Cause("", part, sentence, f"write {wanted} addresses into {part}")
             return Cause("", part, ": its EndpointSlices are empty", f"add endpoints to {part}")
         stray = _stray(view, namespace, name)
         if stray is not None:
@@ -346,6 +363,10 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> C
         return Cause("HS101", where, sentence, f"kubectl -n {namespace} get pods --show-labels")
     if near is not None:
         sentence = f": {mismatch(selector, near.place, near.labels)}"
+        if is_set_later(selector, near.labels):
+            has = {key: each for key, each in selector.items() if key in near.labels}
+            todo = f"kubectl -n {namespace} get pods -l {labels_text(has)} --show-labels"
+            return Cause("HS101", where, sentence, todo)
         return Cause("HS101", where, sentence, _patch(view, service, selector, near.labels))
     for other, found in view.elsewhere(namespace, selector):
         sentence = f": {in_other_namespace(selector, namespace, found.place, other)}"

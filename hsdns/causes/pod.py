@@ -63,12 +63,14 @@ def trouble_of(pod: PodManifest) -> Trouble | None:
         why, since = _said(scheduled) or "it is on no node", scheduled.last_transition_time
         return Trouble(name, f"is Pending: {why}", describe, since or "")
     since = (ready.last_transition_time if ready is not None else None) or ""
+    init = pod.spec.init_containers or ()
+    sidecars = {each.name for each in init if each.restart_policy == "Always"}
     for listed, kind in (
         (status.init_container_statuses, "init container"),
         (status.container_statuses, "container"),
     ):
         for each in listed or ():
-            found = _of_container(pod, each, kind)
+            found = _of_container(pod, each, "sidecar" if each.name in sidecars else kind)
             if found is not None:
                 return found._replace(since=since)
     for gate in pod.spec.readiness_gates or ():
@@ -103,7 +105,8 @@ def why_unready(endpoint: Endpoint, pods: Mapping[str, PodManifest]) -> str:
 
 def _of_container(pod: PodManifest, found: ContainerStatus, kind: str) -> Trouble | None:
     """Why a container is not ready; for an init container, why it has not ended well."""
-    if found.ready is not False and kind == "container":
+    is_init = kind == "init container"
+    if found.ready is not False and not is_init:
         return None
     state, last = found.state, found.last_state.terminated
     where, container = f"{kind} {found.name}", f"-c {found.name}"
@@ -111,7 +114,7 @@ def _of_container(pod: PodManifest, found: ContainerStatus, kind: str) -> Troubl
     logs, describe = f"logs {name} {container}", f"describe pod {name}"
     if state.waiting is not None:
         reason = state.waiting.reason or "no reason given"
-        if kind != "container" and reason == "PodInitializing":
+        if is_init and reason == "PodInitializing":
             return None  # it waits for the one before it
         sentence = f"{where} waits: {reason}"
         if last is not None:
@@ -119,17 +122,21 @@ def _of_container(pod: PodManifest, found: ContainerStatus, kind: str) -> Troubl
         message = cut(state.waiting.message or "")
         return Trouble(name, f"{sentence}{f': {message}' if message else ''}", describe)
     if state.terminated is not None:
-        is_well = kind != "container" and not state.terminated.exit_code
+        is_well = is_init and not state.terminated.exit_code
         return None if is_well else Trouble(name, f"{where} ended {_ended(state.terminated)}", logs)
-    if kind != "container":
+    if is_init:
         return Trouble(name, f"{where} has not ended", logs) if found.ready is False else None
-    return Trouble(name, f"{where} is not ready{_probe_of(pod, found.name)}", describe)
+    said = _of_probe(pod, found) or "is not ready"
+    return Trouble(name, f"{where} {said}", describe)
 
 
-def _probe_of(pod: PodManifest, name: str) -> str:
-    for each in pod.spec.containers or ():
-        if each.name == name and each.readiness_probe is not None:
-            return f": readinessProbe {' '.join(_probe(each.readiness_probe))}"
+def _of_probe(pod: PodManifest, found: ContainerStatus) -> str:
+    """What a probe says of a container that runs; empty if it has none."""
+    for each in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ())):
+        if each.name == found.name and each.startup_probe is not None and found.started is False:
+            return f"has not started: startupProbe {' '.join(_probe(each.startup_probe))}"
+        if each.name == found.name and each.readiness_probe is not None:
+            return f"is not ready: readinessProbe {' '.join(_probe(each.readiness_probe))}"
     return ""
 
 

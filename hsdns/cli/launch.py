@@ -26,11 +26,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from hsdns import memory
 from hsdns.cli.command import complain, say
 from hsdns.corefile.lexer import Files, Source
-from hsdns.corefile.parser import parse, read_text
+from hsdns.corefile.parser import CorefileFiles, parse, read_text
 from hsdns.corefile.tree import Corefile, CorefileError, Errors, Position, Token
 from hsdns.metrics import Registry
 from hsdns.plugins import NOT_YET, ORDER
-from hsdns.server.corefile_files import CorefileFiles
 from hsdns.wire import counted, printable
 
 if TYPE_CHECKING:

@@ -8,6 +8,11 @@ Rule 3: the caller passes environment, plugin names and file access; only Disk u
 Rule 4: a `}` on the line of a property is the last word of that line too, as for Caddy's Dispenser: a plugin that reads
         all words of the line takes it for an argument (Property in properties.py).
 Source: caddyfile/parse.go of the fork that CoreDNS 1.14.7 uses.
+
+The files that a Corefile was read from, and whether one of them has changed since; lifecycle.py checks before it parses
+again:
+Rule: changes are detected in what the parser received: the octets of each file, the file names of each glob, or the
+        error.  So modification times do not matter, and a change between two reads is not missed.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from typing import Final
 
 from hsdns.corefile.keys import parse_key, zone_warning
 from hsdns.corefile.lexer import Files, Lexeme, Source, Stream
+from hsdns.corefile.properties import about_directive
 from hsdns.corefile.tree import (
     Corefile,
     CorefileError,
@@ -307,8 +313,6 @@ class _Parser:
         word = name.text
         if word in self._not_yet:
             return f'directive "{word}" exists in CoreDNS but not in hsdns yet; remove it'
-        from hsdns.corefile.history import about_directive  # noqa: PLC0415 - for what is wrong
-
         if known := about_directive(word):
             return known
         if lexeme.text == "{":
@@ -360,3 +364,48 @@ def _add_words(sha512: hashlib._Hash, kind: str, words: Sequence[Token]) -> None
     for word in words:
         text = word.text.encode("utf-8", "surrogatepass")
         sha512.update(f"{len(text)}:".encode() + text)
+
+
+class CorefileFiles(Files):
+    """Remembers a digest of each file and glob that was read since start() was called."""
+
+    def __init__(self, disk: Files = DISK) -> None:
+        self._disk = disk
+        self._files: dict[str, bytes] = {}
+        self._globs: dict[str, Sequence[str]] = {}
+
+    def start(self) -> None:
+        """Forget the files of the previous parse."""
+        self._files, self._globs = {}, {}
+
+    def open_file(self, path: str) -> str | Source:
+        """Read a file for the parser; raise OSError or ValueError."""
+        try:
+            text = self._disk.open_file(path)
+        except (OSError, ValueError) as error:
+            self._files[path] = str(error).encode()
+            raise
+        self._files[path] = _digest(text)
+        return text
+
+    def list_files(self, pattern: str) -> Sequence[str]:
+        """List the files of a glob for the parser."""
+        found = self._globs[pattern] = self._disk.list_files(pattern)
+        return found
+
+    def have_changed(self) -> bool:
+        """Read all files again; return whether the parser would receive anything else."""
+        return any(
+            list(self._disk.list_files(pattern)) != list(found)
+            for pattern, found in self._globs.items()
+        ) or any(self._digest_of(path) != digest for path, digest in self._files.items())
+
+    def _digest_of(self, path: str) -> bytes:
+        try:
+            return _digest(self._disk.open_file(path))
+        except (OSError, ValueError) as error:
+            return str(error).encode()
+
+
+def _digest(text: str | Source) -> bytes:
+    return hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).digest()

@@ -37,8 +37,8 @@ from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.ask.cli import read_servers
 from hsdns.ask.names import Word
 from hsdns.ask.question import NoReply, Refused, ask
-from hsdns.audit.questions import replicas
 from hsdns.audit.report import record_texts
+from hsdns.audit.run import replicas
 from hsdns.cli.offline import CannotTell, config_map_of, configure, connect, reading
 from hsdns.cli.source import ZONES, cluster_tokens, kubernetes_alone, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset

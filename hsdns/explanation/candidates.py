@@ -19,6 +19,7 @@ from msgspec import structs
 
 from hsdns.causes.behind import published
 from hsdns.causes.cause import Cause
+from hsdns.causes.labels import POD_NAME
 from hsdns.causes.pod import why_unready
 from hsdns.causes.view import manifest_of
 from hsdns.cluster.address import pack_address
@@ -357,6 +358,11 @@ class Candidates:
             if label not in (own.lower(), (hostname or "").lower()):
                 continue
             place = f"Pod {part.metadata.namespace}/{own}"
+            wrong = [] if hostname == label else [f"spec.hostname of {place} to {label}"]
+            wrong += [] if subdomain == name else [f"spec.subdomain of {place} to {name}"]
+            if pod is not None and POD_NAME in (pod.metadata.labels or {}):
+                stem = own.rpartition("-")[0]
+                wrong = [f"serviceName of StatefulSet {part.metadata.namespace}/{stem} to {name}"]
             if pod is None or endpoint.hostname or (hostname and subdomain == name):
                 shown = f'hostname "{endpoint.hostname}"' if endpoint.hostname else "no hostname"
                 cause = f"the endpoint of {place} has {shown} in {_slice_place(part)}"
@@ -380,7 +386,7 @@ class Candidates:
                 cause,
                 f"{place} has hostname {label} and subdomain {name}, so that its endpoint has the hostname",
                 partial(_with_hostname, endpoint.addresses, label),
-                f"set spec.hostname of {place} to {label} and spec.subdomain to {name}",
+                f"set {' and '.join(wrong)}" if wrong else "",
             )
             return
 

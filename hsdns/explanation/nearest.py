@@ -118,7 +118,7 @@ async def nearest(
                 found.setdefault(name.to_text(), guess)
         if found:
             return _said(found, is_sure=forms[0].is_sure)
-    return places.unanswered(forms[0].labels, qname, home) if forms else Nearest()
+    return places.unanswered(forms[0].labels, qname, block, home) if forms else Nearest()
 
 
 def _said(found: dict[str, Guess], *, is_sure: bool) -> Nearest:
@@ -127,7 +127,8 @@ def _said(found: dict[str, Guess], *, is_sure: bool) -> Nearest:
     todo = f"use {names[0].name.removesuffix('.')}" if is_sure else ""
     same = [name.removesuffix(".") for name, each in found.items() if each[1:] == (why, says)]
     if says == ALIKE:
-        return Nearest(names, "", says.format(names=" or ".join(same)), is_sure, todo)
+        shown = says.format(names=" or ".join(same))
+        return Nearest(names, "" if is_sure else why, shown, is_sure, todo)
     shown = says.format(names=_listed(same), s="" if same[1:] else "s")
     return Nearest(names, why, shown, is_sure, todo)
 
@@ -375,7 +376,8 @@ class _Places:
             what = "StatefulSet" if pod.spec.subdomain else what
             why = f"{text(label)} is a {what}, not a Service"
             for _, service in self._endpoints_of(pod):
-                yield Guess((*service[::-1], SVC), why, "its Service is {names}")
+                if service[1] != label:  # else it is a Service, too
+                    yield Guess((*service[::-1], SVC), why, "its Service is {names}")
         if name := DEPLOYED.fullmatch(text(label)):
             why = f"{text(label)} is like the name of a Deployment's pod, which is no name in DNS"
             for own in list(self._own[namespace] if namespace else self._with):
@@ -403,18 +405,24 @@ class _Places:
             if found:
                 return
 
-    def unanswered(self, labels: Labels, qname: Name, home: Name) -> Nearest:
+    def unanswered(self, labels: Labels, qname: Name, block: Kubernetes, home: Name) -> Nearest:
         """The name that the objects mean a pod to have, if the pod stands in the place of a Service."""
         namespace = labels[-2] if len(labels) > 2 else b""
+        found: dict[str, Guess] = {}
+        missing = Nearest()
         for pod in _in_namespace(self._pods[labels[0]], namespace):
             parts = (pod.spec.hostname, pod.spec.subdomain, pod.metadata.namespace)
             name = ".".join([*(each or "" for each in parts), text(SVC), home.to_text()])
-            if all(parts) and name.lower() != qname.to_text().lower():
+            if not all(parts) or name.lower() == qname.to_text().lower():
+                continue
+            if _has_records(block, Name.from_text(name), RRType.A, home):
+                found[name] = Guess((), f"namespace {text(namespace)} has no pod {text(labels[0])}")
+            elif not missing.why:
                 name = name.removesuffix(".")
                 what = f"{text(labels[0])} is a pod, not a Service"
                 why = f"{what}; its name would be {name}, which does not exist either"
-                return Nearest((), why, is_sure=True, todo=f"hsdns explain {name}")
-        return Nearest()
+                missing = Nearest((), why, is_sure=True, todo=f"hsdns explain {name}")
+        return _said(found, is_sure=True) if found else missing
 
     def _endpoints_of(self, pod: Pod) -> Iterator[tuple[bytes, Key]]:
         """The labels of a pod below the Services that have its address."""
@@ -431,7 +439,7 @@ class _Places:
     def alike(self, form: Form) -> Guesses:
         """Names with one label that is spelt like that of the name."""
         *labels, kind = form.labels
-        if not form.is_sure or len(labels) < 2:
+        if len(labels) < 2 or not (form.is_sure or len(labels) == 2):
             return
         *before, name, namespace = labels
         namespaces, value = self._store.namespaces.copy(), self._values.get((namespace, name))
@@ -448,7 +456,10 @@ class _Places:
                     yield None
                 else:
                     found = (*labels[:at], word, *labels[at + 1 :], kind)
-                    yield Guess(found, f"spelt like {text(labels[at])}", ALIKE)
+                    why = f"spelt like {text(labels[at])}"
+                    if not form.is_sure:
+                        why = f"there is no namespace {text(namespace)}"
+                    yield Guess(found, why, ALIKE)
         port = text(before[0].removeprefix(b"_")) if before else ""
         for each in _ports(value) if kind == SVC else ():
             if is_mistyped(port, text(each.name)):

@@ -12,7 +12,7 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from hsdns.fastpath.terms import Terms as Terms
+from hsdns.fastpath.entry import Terms as Terms
 
 
 def _find_native() -> ModuleType | None:

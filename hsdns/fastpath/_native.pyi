@@ -11,7 +11,7 @@ Rule 3: the owner of a file descriptor keeps it open for as long as a Batch or W
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, final
 
-from hsdns.fastpath.terms import Terms
+from hsdns.fastpath.entry import Terms
 
 __all__ = [
     "AnswerTable",

@@ -20,16 +20,37 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 from sys import getsizeof
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, kind_of
 from hsdns.fastpath.key import VARIANT_AD, VARIANT_EDNS, VARIANT_FLAGS, Form
 from hsdns.fastpath.records import NO_ROTATION, Outline, cut, with_ttl
-from hsdns.fastpath.terms import Terms
 from hsdns.fastpath.versions import CHANGES, Versions
 from hsdns.wire.decode import HEADER_LEN
-from hsdns.wire.edns import OPT_FIXED_LEN, with_options
+from hsdns.wire.edns import MAX_PAYLOAD_SIZE, OPT_FIXED_LEN, with_options
 from hsdns.wire.message import AD, TC
+
+if TYPE_CHECKING:
+    from hsdns.fastpath import ClusterNames
+
+
+class Terms(NamedTuple):
+    """The terms of replies whose hits are counted in `group`.
+
+    `rotate`: their addresses rotate.  `names` has the serial of their SOA records.  `mark_ttl` says how `cache` counts
+    hits: an entry is marked when it is stored, and a hit counts as a hit of `cache` within this many seconds after a
+    mark, else as a miss that marks the entry again; 0: each hit is a miss of `cache`; -1: `cache` counts nothing.
+    `log`: hits are added to the log ring.  `max_payload`: larger payload sizes of queries are lowered to it, in the
+    reply's OPT and as limit of its length over UDP; 512 to 65,507, or 65,535 for no limit.
+    """
+
+    group: int
+    rotate: bool = False
+    names: ClusterNames | None = None
+    mark_ttl: int = -1
+    log: bool = False
+    max_payload: int = MAX_PAYLOAD_SIZE
+
 
 MAX_USES: Final = 3
 NEVER: Final = float("inf")

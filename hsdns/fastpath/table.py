@@ -21,13 +21,12 @@ from typing import Final, NamedTuple
 
 from hsdns.fastpath import hit_counts
 from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
-from hsdns.fastpath.entry import MAX_USES, Entry, Timing, octets_of, write
+from hsdns.fastpath.entry import MAX_USES, Entry, Terms, Timing, octets_of, write
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
 from hsdns.fastpath.hit_records import LogRecord, LogRing, Tap
 from hsdns.fastpath.key import cut_query, key_of, lower_size, read_query
 from hsdns.fastpath.negative_zone import NOT_BELOW, NegativeZone
 from hsdns.fastpath.records import read_outline
-from hsdns.fastpath.terms import Terms
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE, with_options

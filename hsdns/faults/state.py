@@ -1,7 +1,7 @@
 """Actions on the state of the cluster: answers from an earlier state, or an API server that is unavailable.
 
 Path: words.py creates them.  `freeze`, `lag`, `flap`: handler.py determines the state that answers a query, and passes
-its time with the request; the kubernetes plugin answers from it.  `watch`: plugins/kubernetes/faults.py makes requests
+its time with the request; the kubernetes plugin answers from it.  `watch`: plugins/fault.py makes requests
 to the API server fail.
 Rule 1: events are still received and applied.  A rule only selects a time.  So it can end at any moment, and two rules,
         or two listeners, can use two states of one store.

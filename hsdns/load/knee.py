@@ -1,6 +1,6 @@
 """The search for the highest rate at which limits hold: the knee.
 
-Path: cli/knee.py carries out each step as a separate run -> here, which returns the next one.
+Path: cli/load.py carries out each step as a separate run -> here, which returns the next one.
 Rule 1: a rate is tried until one run holds, two have broken, or the generator was the limit three times: other work of
         the machine can break a run, but cannot make one hold.
 Rule 2: the rate rises (or falls) by a factor until one rate holds and one does not; then the middle of the two is tried

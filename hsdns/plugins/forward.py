@@ -9,15 +9,25 @@ Rule 3: several `forward` in a block are tried in the order of the file: the fir
         passes it to the next one as its option `next` says.
 Rule 4: an upstream that sends queries back here (`loop keep`) is not used.
 Rule 5: cacheable: its replies are not `fresh`, so they are not stored in the answer table; `cache` stores them.
+
+Lookup of the addresses of upstreams given by host name, once at the start, never for -validate:
+Source: CoreDNS 1.14.7 plugin/forward resolve.go.
+Rule 1: without `resolver` the resolver of this host is used.  If that is this server itself, the lookup fails, because
+        its sockets are not open yet.
+Rule 2: with `resolver` its servers are queried in order until one has an address; A addresses come before AAAA.
 """
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+import socket
 import ssl
 from asyncio import sleep
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import ip_address
 from typing import Any, ClassVar, Final, Self
 
 from hsdns.chain import Next, Request
@@ -37,6 +47,7 @@ from hsdns.corefile.properties import (
 from hsdns.corefile.tree import Directive, Line, Token, did_you_mean
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.upstream.connection import TCP, UDP, connect, describe, time_limit
 from hsdns.upstream.exchange import (
     POLICIES,
     Policy,
@@ -44,7 +55,6 @@ from hsdns.upstream.exchange import (
     UpstreamError,
     UpstreamOverload,
 )
-from hsdns.upstream.lookup import find_targets
 from hsdns.upstream.target import (
     EXPIRE,
     HTTP2,
@@ -59,10 +69,10 @@ from hsdns.upstream.target import (
     read_tls,
     read_upstreams,
 )
-from hsdns.wire.decode import WrongQuestion
-from hsdns.wire.encode import MAX_TCP_LEN
-from hsdns.wire.iana import Rcode, rcode_from_text
-from hsdns.wire.message import Reply, unwritten
+from hsdns.wire.decode import BadReply, WrongQuestion, decode_reply
+from hsdns.wire.encode import MAX_TCP_LEN, encode_query
+from hsdns.wire.iana import Rcode, RRType, rcode_from_text, rcode_to_text
+from hsdns.wire.message import Query, Reply, unwritten
 from hsdns.wire.name import Name
 
 ATTEMPTS_PER_UPSTREAM: Final = 2  # plugin/forward defaultConnectAttemptsPerUpstream
@@ -396,3 +406,83 @@ def _goes_to_next(route: Route, reply: Reply) -> bool:
         return True
     is_empty = reply.rcode == Rcode.NOERROR and not reply.answer
     return is_empty and bool(route.options["next_on_nodata"])
+
+
+ASK_TIMEOUT: Final = 2.0  # seconds; plugin/forward resolve.go
+SYSTEM_TIMEOUT: Final = 15.0  # seconds: timeout times attempts of resolv.conf(5), for three servers
+
+
+async def find_targets(
+    targets: Sequence[Target | HostTarget], resolvers: Sequence[Target] = ()
+) -> list[Target]:
+    """Replace host names by their addresses, without duplicates; raise CorefileError if a name has none."""
+    found: dict[str, Target] = {}
+    for target in targets:
+        if isinstance(target, Target):
+            found.setdefault(str(target), target)
+            continue
+        try:
+            addresses = await _lookup(target.host, resolvers)
+        except OSError as error:
+            raise target.position.error(
+                f'cannot resolve "{target.host}": {error.strerror or error}; write an address, or use another '
+                "resolver"
+            ) from None
+        for address in addresses:
+            found.setdefault(str(target.at(address)), target.at(address))
+    return list(found.values())
+
+
+async def _lookup(host: str, resolvers: Sequence[Target]) -> list[str]:
+    """Return all addresses of a host, at least one; raise OSError."""
+    if not resolvers:
+        return await _lookup_here(host)
+    reason = ""
+    for resolver in resolvers:
+        addresses = []
+        for rrtype in (RRType.A, RRType.AAAA):
+            try:
+                reply = await _ask(resolver, Name.from_text(host.removesuffix(".") + "."), rrtype)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                break
+            addresses += [str(ip_address(rr.rdata)) for rr in reply.answer if rr.rrtype == rrtype]
+            reason = f"{resolver} has no address for it ({rcode_to_text(reply.rcode)})"
+        if addresses:
+            return addresses
+    raise OSError(0, reason)
+
+
+async def _lookup_here(host: str) -> list[str]:
+    try:
+        async with asyncio.timeout(SYSTEM_TIMEOUT):
+            found = await asyncio.get_running_loop().getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+    except TimeoutError:
+        raise OSError(
+            0, f"the resolver of this host did not reply within {SYSTEM_TIMEOUT:g}s"
+        ) from None
+    return [str(address[0]) for *_, address in found]
+
+
+async def _ask(resolver: Target, qname: Name, rrtype: int) -> Reply:
+    """Query over UDP, and over TCP if the reply is truncated; raise OSError."""
+    query = Query.ask(qname, rrtype)
+    reply = Reply(tc=True)
+    for protocol in (UDP, TCP):
+        if not reply.tc:
+            break
+        try:
+            async with time_limit(ASK_TIMEOUT):
+                connection = await connect(protocol, resolver, None)
+                try:
+                    wire = await connection.ask(encode_query(query, secrets.randbits(16)))
+                finally:
+                    connection.close()
+            reply = decode_reply(wire, query)
+        except TimeoutError:
+            raise OSError(0, f"{resolver} did not reply within {ASK_TIMEOUT:g}s") from None
+        except BadReply as error:
+            raise OSError(0, f"{resolver} sent a malformed reply: {error}") from None
+        except OSError as error:
+            raise OSError(0, f"{resolver} {describe(error)}") from None
+    return reply

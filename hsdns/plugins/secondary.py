@@ -14,10 +14,9 @@ import logging
 from collections.abc import Awaitable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
-from hsdns.authority.catalog import CatalogError, Member, read_catalog
 from hsdns.authority.secondary_zone import SecondaryZone
 from hsdns.authority.transfer import TransferError
-from hsdns.authority.zone import Zone
+from hsdns.authority.zone import CatalogError, Member, Zone, read_catalog
 from hsdns.chain import Endpoint
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import Property, read_properties

@@ -1,6 +1,6 @@
 """`hsdns record FILE`: records a running server, for `-source replay FILE`.
 
-Path: argv -> here -> running_server.py (/v1/watch, /v1/queries) -> recording/recorder.py -> the file.
+Path: argv -> here -> running_server.py (/v1/watch, /v1/queries) -> Recorder -> RecordingWriter -> the file.
 Rule 1: the file is created once the server has sent its first line, readable only by this user; an existing file is not
         overwritten.
 Rule 2: the file is flushed every second, so a killed process loses at most a second.
@@ -9,6 +9,10 @@ Rule 4: the exit status is 0 if this command ended the recording, 2 if the serve
 
 `hsdns replay status|pause|run|step|speed`: shows and controls the replay of a recording in a running server:
 Rule: the exit status is 1 for a refused command line, 2 if no server could be reached, or it replays nothing.
+
+The entries of a recording, made of the streams of a control door:
+Rule 1: the recording begins with the first whole state; queries before it are left out.
+Rule 2: the server's lines are validated as strictly as a file, so that every recording can be replayed.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
@@ -26,13 +30,29 @@ from threading import BoundedSemaphore, Thread
 from typing import IO, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
+from msgspec import structs
+
 from hsdns.cli.command import ANY, FORMATS, FlagError, Progress, complain, flag, no_command, say
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerCommand, ServerError
+from hsdns.cluster.objects import UNDECODED
 from hsdns.corefile.properties import duration_to_text
 from hsdns.errors import OperatorError
 from hsdns.recording.anonymise import Anonymiser
-from hsdns.recording.entry import End
-from hsdns.recording.recorder import Recorder, RecordingWriter
+from hsdns.recording.entry import (
+    End,
+    Entry,
+    Gap,
+    Header,
+    ObjectEvent,
+    RecordedObject,
+    RecordedQuery,
+    Share,
+    State,
+    read_line,
+    to_line,
+)
+from hsdns.recording.reader import FrameWriter
 
 WATCH: Final = "/v1/watch"
 QUERIES: Final = "/v1/queries"
@@ -360,3 +380,101 @@ def _text(course: dict[str, Any]) -> list[str]:
         f"{course['applied']} of {course['changes']} changes, {course['objects']} objects",
         *problem,
     ]
+
+
+# Writes a recording.
+#
+# Rule 1: entries added before flush() can be read, even if the process is killed.
+# Rule 2: the header has a separate frame, so that it can be read even if other frames are damaged.
+
+
+class RecordingWriter:
+    """Writes a header, and the entries that are added, to a file that the caller closes; `size` is in octets."""
+
+    def __init__(self, file: IO[bytes], header: Header) -> None:
+        self._file = file
+        self._frames = FrameWriter(self._write)
+        self.size = 0
+        self._frames.add(to_line(header))
+        self.flush()
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Add entries."""
+        if lines := b"".join(map(to_line, entries)):
+            self._frames.add(lines)
+
+    def flush(self) -> None:
+        """Write all added entries to the file."""
+        self._frames.flush()
+        self._file.flush()
+
+    def _write(self, octets: bytes) -> None:
+        self._file.write(octets)
+        self.size += len(octets)
+
+
+class Recorder:
+    """Turns the lines of the streams into entries, and counts them; `hide` anonymises an entry.
+
+    `share` is the smallest share of the queries that was shown.
+    """
+
+    def __init__(self, hide: Callable[[Entry], Entry] = lambda entry: entry) -> None:
+        self.objects = 0  # of the first state
+        self.events = 0
+        self.lost = 0
+        self.queries = 0
+        self.share = 1.0
+        self.seconds = 0.0  # the place of the last entry
+        self._hide = hide
+        self._began: float | None = None
+        self._share = 1.0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a state."""
+        return self._began is not None
+
+    def header(self, line: bytes) -> Header:
+        """The entry of the first line of /v1/watch; raise ValueError."""
+        entry = read_line(line)
+        found = None if entry is None else self._hide(entry)
+        if not isinstance(found, Header):
+            raise ValueError("it is no header")
+        return found
+
+    def watched(self, line: bytes) -> Entry | None:
+        """The entry of a later line of /v1/watch, None if it is not recorded; raise ValueError."""
+        entry = read_line(line)
+        if entry is None or isinstance(entry, RecordedObject):
+            return None if entry is None else self._hide(entry)
+        if isinstance(entry, State) and self._began is None:
+            self._began, self.objects = entry.at, entry.objects
+        elif isinstance(entry, ObjectEvent):
+            self.events += 1
+        elif isinstance(entry, Gap):
+            self.lost += entry.events
+        return self._placed(entry)
+
+    def queried(self, line: bytes) -> Entry | None:
+        """The entry of a line of /v1/queries, None if it is not recorded; raise ValueError."""
+        try:
+            if b'"share":' in line:
+                share = msgspec.json.decode(line, type=Share)
+                is_new = share.share != self._share
+                self._share = share.share
+                self.share = min(self.share, share.share)
+                return self._placed(share) if is_new else None
+            found = self._placed(msgspec.json.decode(line, type=RecordedQuery))
+        except UNDECODED as error:
+            raise ValueError(f"it is no query: {error}") from None
+        self.queries += found is not None
+        return found
+
+    def _placed(self, entry: Entry) -> Entry | None:
+        """Return the entry with its place in the recording."""
+        if self._began is None or isinstance(entry, Header | RecordedObject):
+            return None
+        at = round(max(entry.at - self._began, 0.0), 6)
+        self.seconds = max(self.seconds, at)
+        return self._hide(structs.replace(entry, at=at))

@@ -1,6 +1,7 @@
 """Reads a recording: the lines of its compressed frames, and the entry of each line.
 
-Path: sources/replay.py, cli/source.py and users of the queries -> here -> entry.py; recorder.py has the FrameWriter.
+Path: sources/replay.py, cli/source.py and users of the queries -> here -> entry.py; recording/cli.py writes with
+FrameWriter.
 Rule 1: open() rejects a file that is not a recording; a later error ends the entries, and `problem` says where.
         Entries before the error are valid.
 Rule 2: a file is read on demand, so its length does not matter.

@@ -1,6 +1,6 @@
 """Rules of `edns0` for the options in queries and in their replies, and the parser for their arguments.
 
-Path: beside rule.py; syntax.py reads them with read_option().
+Path: beside rule.py; plugins/rewrite.py reads them with read_option().
 Source: CoreDNS 1.14.7 plugin/rewrite edns0.go and wire.go; RFC 6891, RFC 7871 (client subnet), RFC 5001 (NSID).
 Rule 1: a query without an OPT record gets one with 4,096 octets, even if no option is added.
 Rule 2: a reply echoes the options of the rewritten query, of the kinds that are echoed; with `revert` the original

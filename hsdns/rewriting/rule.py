@@ -1,6 +1,6 @@
 """Rules for queries: name, type, class; and the rules for their replies.
 
-Path: syntax.py makes them; plugins/rewrite.py applies them in the order of the Corefile.
+Path: plugins/rewrite.py makes them, and applies them in the order of the Corefile.
 Source: CoreDNS 1.14.7 plugin/rewrite name.go, type.go, class.go, ttl.go, rcode.go, cname_target.go.
 Rule 1: each rule gets the query as changed by the rules before it.
 Rule 2: a rule `is_pure` if it depends on the question only; replies can be cached only if all rules are.

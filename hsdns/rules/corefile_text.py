@@ -18,11 +18,11 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hsdns.assemble import AssembledBlock, assemble, plugin_class
-from hsdns.corefile.history import EXTERNAL, about_directive
 from hsdns.corefile.keys import parse_key, split_ip_port
 from hsdns.corefile.lexer import Files, Source, tokenize
 from hsdns.corefile.mounted import Mounted
 from hsdns.corefile.parser import parse
+from hsdns.corefile.properties import EXTERNAL, about_directive
 from hsdns.corefile.tree import (
     Corefile,
     CorefileError,

@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -237,10 +237,12 @@ class Objects:
 
     def is_patched(self, *manifests: Manifest) -> bool:
         """Whether something else, such as a kustomization, changes one of some objects."""
-        words = {(each.kind, each.name) for each in manifests} | {
-            ("", each.name) for each in manifests
+        words = {
+            (kind, name)
+            for each in manifests
+            for kind, name in product((each.kind, ""), (each.name, ""))
         }
-        return not self._patched.isdisjoint(words | {(each.kind, "") for each in manifests})
+        return not self._patched.isdisjoint(words)
 
     @cached_property
     def view(self) -> View:

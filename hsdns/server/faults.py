@@ -48,8 +48,16 @@ from hsdns.faults.selector import Asked, Flow, PodOf, Zone
 from hsdns.faults.state import StateAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
-from hsdns.plugins.fault import NO_POD, Fault, needs_pods, pod_finder
-from hsdns.plugins.kubernetes.faults import behind, cluster_zones, hold, why_never
+from hsdns.plugins.fault import (
+    NO_POD,
+    Fault,
+    behind,
+    cluster_zones,
+    hold,
+    needs_pods,
+    pod_finder,
+    why_never,
+)
 from hsdns.server.instance import Instance, State
 from hsdns.server.runtime import ServerRuntime
 from hsdns.server.transport.admission import ListenerFaults

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -40,7 +40,6 @@ from hsdns.apiserver.watcher import (
     Watcher,
     WatchMetrics,
 )
-from hsdns.cluster.controllers.kinds import Event as EventObject
 from hsdns.cluster.controllers.kinds import PodManifest, Workload
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
@@ -81,6 +80,7 @@ if TYPE_CHECKING:
 # Source: Kubernetes API concepts; all lists have the field selector `metadata.name`, pods also `status.podIP`.
 
 
+T = TypeVar("T")
 DEADLINE: Final = 1.0  # seconds for all lists
 SLICES_PAGE: Final = 100  # slices on a page: each has up to 1000 endpoints
 MAX_SERVICES: Final = 4  # Services for one question
@@ -204,8 +204,8 @@ class _Reader:
         scope = Scope(Resource("Deployment", "deployments", "/apis/apps/v1", Service), namespace)
         query = {"limit": "1", "fieldSelector": f"metadata.name={name}"}
         with suppress(Unreachable, msgspec.MsgspecError):
-            body = await get_body(self._transport, scope, query)
-            for each in msgspec.json.decode(body, type=_Workloads).items or ():
+            page = await list_page(self._transport, scope, query, ListOf[Workload])
+            for each in page.items or ():
                 labels = labels_text(each.spec.template.metadata.labels or {})
                 await self._list(
                     Scope(PODS, namespace, labels), limit=MAX_SERVICES, is_needed=False
@@ -264,10 +264,24 @@ class _Reader:
 _PATH: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")  # fmt: skip
 
 
-class _Pods(msgspec.Struct):
-    """core/v1 PodList."""
+class _Meta(msgspec.Struct, frozen=True):
+    """metav1.ListMeta."""
 
-    items: list[PodManifest] | None = None
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class ListOf(msgspec.Struct, Generic[T]):
+    """A page of a list, with its objects as they are decoded from manifests."""
+
+    items: list[T] | None = None
+    metadata: _Meta = _Meta()
+
+
+async def list_page(
+    transport: Transport, scope: Scope, query: dict[str, str], page: type[ListOf[T]]
+) -> ListOf[T]:
+    """A page; raise Unreachable or msgspec.MsgspecError."""
+    return msgspec.json.decode(await get_body(transport, scope, query), type=page)
 
 
 async def read_pod(
@@ -308,142 +322,20 @@ async def _list_pods(
     transport: Transport, namespace: str, fields: str, limit: int
 ) -> list[PodManifest]:
     query = {"limit": str(limit)} | ({"fieldSelector": fields} if fields else {})
-    return await _pods_page(transport, namespace, query)
+    return await pods_page(transport, namespace, query)
 
 
-# Reads what may stand behind the Services of a namespace: its pods, also those that have ended, and its workloads.
-#
-# Rule: bounded lists only; a kind that may not be read, or was not within the time, is not known.
-
-
-MOST_ELSEWHERE: Final = 5  # pods of other namespaces
-MOST_WORKLOADS: Final = 200  # of a kind
-REFUSED: Final = 60.0  # seconds in which a kind that may not be read is not asked for again
-FORBIDDEN: Final = "(403)"  # the end of get_body()'s sentence
-_WORKLOADS: Final = {
-    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
-    "Job": "batch/v1",
-}
-
-
-class _Meta(msgspec.Struct, frozen=True):
-    """metav1.ListMeta."""
-
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _Workloads(msgspec.Struct):
-    """Lists of apps/v1 and batch/v1."""
-
-    items: list[Workload] | None = None
-    metadata: _Meta = _Meta()
-
-
-class _Slices(msgspec.Struct):
-    """discovery/v1 EndpointSliceList."""
-
-    items: list[EndpointSlice] | None = None
-
-
-class _Services(msgspec.Struct):
-    """core/v1 ServiceList."""
-
-    items: list[Service] | None = None
-
-
-class _Events(msgspec.Struct):
-    """core/v1 EventList."""
-
-    items: list[EventObject] | None = None
-
-
-async def read_view(
-    transport: Transport,
-    namespace: str,
-    selector: Mapping[str, str],
-    seconds: float = DEADLINE,
-    refused: Mapping[str, str] | None = None,
-) -> View:
-    """What may stand behind a Service with a selector, and beside it: pods that it matches, else others, workloads.
-
-    `refused` are the reasons by plural why kinds may not be read, which are not asked for.
-    """
-    from hsdns.causes.view import View  # noqa: PLC0415 - only explanations need it
-
-    view = View((), refused, is_live=True)
-
-    async def read(plural: str, reading: Coroutine[Any, Any, None]) -> None:
-        if plural in (refused or ()):
-            reading.close()
-            return
-        try:
-            async with asyncio.timeout(seconds):
-                await reading
-        except (Unreachable, msgspec.MsgspecError) as fault:
-            view.unknown[plural] = transport.redact(str(fault))
-        except TimeoutError:
-            view.unknown[plural] = f"{transport.server} did not answer within {seconds:g} s"
-
-    async def read_pods() -> None:
-        found: list[PodManifest] = []
-        labels = {"labelSelector": labels_text(selector), "limit": str(MAX_PODS)}
-        if selector:
-            found = await _pods_page(transport, namespace, labels)
-        if not found:
-            found = await _pods_page(transport, namespace, {"limit": str(OTHER_PODS)})
-            if selector:
-                labels["limit"] = str(MOST_ELSEWHERE)
-                await read("pods elsewhere", read_elsewhere(labels))
-        view.add(("Pod", each) for each in found)
-
-    async def read_elsewhere(labels: dict[str, str]) -> None:
-        view.add(("Pod", each) for each in await _pods_page(transport, None, labels))
-
-    async def read_slices() -> None:
-        scope, query = Scope(ENDPOINT_SLICES, namespace), {"limit": str(SLICES_PAGE)}
-        page = msgspec.json.decode(await get_body(transport, scope, query), type=_Slices)
-        view.add(("EndpointSlice", each) for each in page.items or ())
-
-    async def read_workloads(kind: str, group_version: str) -> None:
-        resource = Resource(kind, f"{kind.lower()}s", f"/apis/{group_version}", Service)
-        scope, query = Scope(resource, namespace), {"limit": str(MOST_WORKLOADS)}
-        page = msgspec.json.decode(await get_body(transport, scope, query), type=_Workloads)
-        view.add((kind, each) for each in page.items or ())
-        if page.metadata.continue_:
-            view.unknown[resource.plural] = f"only {MOST_WORKLOADS} were read"
-
-    async def read_services() -> None:
-        body = await get_body(transport, Scope(SERVICES, namespace), {"limit": str(MOST_WORKLOADS)})
-        found = msgspec.json.decode(body, type=_Services).items
-        view.add(("Service", each) for each in found or ())
-
-    async def read_events() -> None:
-        """Why pods were not created, if that may be read."""
-        scope = Scope(Resource("Event", "events", "/api/v1", Service), namespace)
-        query = {"fieldSelector": "type=Warning,reason=FailedCreate", "limit": str(OTHER_PODS)}
-        with suppress(Unreachable, msgspec.MsgspecError, TimeoutError):
-            async with asyncio.timeout(seconds):
-                body = await get_body(transport, scope, query)
-                found = msgspec.json.decode(body, type=_Events).items
-                view.add(("Event", each) for each in found or ())
-
-    kinds = (
-        read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
-    )
-    services = [read(SERVICES.plural, read_services()), read_events()]
-    if not selector:
-        services.append(read("slices beside", read_slices()))  # which may be meant for it
-    await asyncio.gather(read(PODS.plural, read_pods()), *services, *kinds)
-    return view
-
-
-async def _pods_page(
+async def pods_page(
     transport: Transport, namespace: str | None, query: dict[str, str]
 ) -> list[PodManifest]:
-    page = await get_body(transport, Scope(PODS, namespace), query)
-    return msgspec.json.decode(page, type=_Pods).items or []
+    """A page of the pods of a namespace, or of all."""
+    return (
+        await list_page(transport, Scope(PODS, namespace), query, ListOf[PodManifest])
+    ).items or []
 
 
+REFUSED: Final = 60.0  # seconds in which a kind that may not be read is not asked for again
+FORBIDDEN: Final = "(403)"  # the end of get_body()'s sentence
 log = logging.getLogger("hsdns.apiserver")
 
 
@@ -622,6 +514,8 @@ class ApiServer:
             from hsdns.causes.view import View  # noqa: PLC0415 - as above
 
             return View((), {PODS.plural: "the API server has not been asked yet"})
+        from hsdns.sources.client_pod import read_view  # noqa: PLC0415 - as above
+
         now = self._clock()
         refused = {
             plural: why

@@ -1,6 +1,7 @@
 """The surroundings of the Pod that looks a name up: where the cluster's DNS answers it, and NetworkPolicies between.
 
-Path: sources/manifests.py, sources/api_server.py -> here -> PodReading, for explanation/client.py.
+Path: sources/manifests.py, sources/api_server.py -> here -> PodReading, for explanation/client.py, and View, for
+explanation/explain.py.
 Rule 1: manifests and an API server are read alike: the lists of a server become documents first.
 Rule 2: only lists are requested, in the namespaces of the Pod and of the DNS.  What may not be read is not known:
         it is no cause, and PodReading.unread says why.
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from itertools import product
 from typing import Any, Final, NamedTuple
@@ -21,9 +23,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
+from hsdns.apiserver.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource, Scope
 from hsdns.apiserver.transport import Transport, Unreachable
+from hsdns.causes.view import View
 from hsdns.cluster.controllers.document import Document
-from hsdns.cluster.controllers.kinds import Container, NetworkPolicy, PodManifest
+from hsdns.cluster.controllers.kinds import Container, NetworkPolicy, PodManifest, Workload
+from hsdns.cluster.controllers.kinds import Event as EventObject
 from hsdns.cluster.controllers.network_policy import (
     KNOWN,
     NAME_LABEL,
@@ -35,8 +40,9 @@ from hsdns.cluster.controllers.network_policy import (
 )
 from hsdns.cluster.controllers.simulation import running_pods
 from hsdns.cluster.controllers.workload import RunningPod
-from hsdns.cluster.objects import Namespace, Service, ServiceSpec, labels_text
-from hsdns.cluster.source import PodReading
+from hsdns.cluster.objects import EndpointSlice, Namespace, Service, ServiceSpec, labels_text
+from hsdns.cluster.source import MAX_PODS, OTHER_PODS, PodReading
+from hsdns.sources.api_server import DEADLINE, SLICES_PAGE, ListOf, list_page, pods_page
 from hsdns.sources.cluster_dump import Listed, list_all
 from hsdns.sources.manifest_file import read_manifest_file, read_objects
 
@@ -226,3 +232,93 @@ def _local_addresses(container: Container) -> Iterator[str]:
             yield str(ip_address(each))
         except ValueError:
             continue
+
+
+# Reads what may stand behind the Services of a namespace: its pods, also those that have ended, and its workloads.
+#
+# Rule: bounded lists only; a kind that may not be read, or was not within the time, is not known.
+
+
+MOST_ELSEWHERE: Final = 5  # pods of other namespaces
+MOST_WORKLOADS: Final = 200  # of a kind
+_WORKLOADS: Final = {
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), "apps/v1"),
+    "Job": "batch/v1",
+}
+
+
+async def read_view(
+    transport: Transport,
+    namespace: str,
+    selector: Mapping[str, str],
+    seconds: float = DEADLINE,
+    refused: Mapping[str, str] | None = None,
+) -> View:
+    """What may stand behind a Service with a selector, and beside it: pods that it matches, else others, workloads.
+
+    `refused` are the reasons by plural why kinds may not be read, which are not asked for.
+    """
+    view = View((), refused, is_live=True)
+
+    async def read(plural: str, reading: Coroutine[Any, Any, None]) -> None:
+        if plural in (refused or ()):
+            reading.close()
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await reading
+        except (Unreachable, msgspec.MsgspecError) as fault:
+            view.unknown[plural] = transport.redact(str(fault))
+        except TimeoutError:
+            view.unknown[plural] = f"{transport.server} did not answer within {seconds:g} s"
+
+    async def read_pods() -> None:
+        found: list[PodManifest] = []
+        labels = {"labelSelector": labels_text(selector), "limit": str(MAX_PODS)}
+        if selector:
+            found = await pods_page(transport, namespace, labels)
+        if not found:
+            found = await pods_page(transport, namespace, {"limit": str(OTHER_PODS)})
+            if selector:
+                labels["limit"] = str(MOST_ELSEWHERE)
+                await read("pods elsewhere", read_elsewhere(labels))
+        view.add(("Pod", each) for each in found)
+
+    async def read_elsewhere(labels: dict[str, str]) -> None:
+        view.add(("Pod", each) for each in await pods_page(transport, None, labels))
+
+    async def read_slices() -> None:
+        scope, query = Scope(ENDPOINT_SLICES, namespace), {"limit": str(SLICES_PAGE)}
+        page = await list_page(transport, scope, query, ListOf[EndpointSlice])
+        view.add(("EndpointSlice", each) for each in page.items or ())
+
+    async def read_workloads(kind: str, group_version: str) -> None:
+        resource = Resource(kind, f"{kind.lower()}s", f"/apis/{group_version}", Service)
+        scope, query = Scope(resource, namespace), {"limit": str(MOST_WORKLOADS)}
+        page = await list_page(transport, scope, query, ListOf[Workload])
+        view.add((kind, each) for each in page.items or ())
+        if page.metadata.continue_:
+            view.unknown[resource.plural] = f"only {MOST_WORKLOADS} were read"
+
+    async def read_services() -> None:
+        scope, query = Scope(SERVICES, namespace), {"limit": str(MOST_WORKLOADS)}
+        page = await list_page(transport, scope, query, ListOf[Service])
+        view.add(("Service", each) for each in page.items or ())
+
+    async def read_events() -> None:
+        """Why pods were not created, if that may be read."""
+        scope = Scope(Resource("Event", "events", "/api/v1", Service), namespace)
+        query = {"fieldSelector": "type=Warning,reason=FailedCreate", "limit": str(OTHER_PODS)}
+        with suppress(Unreachable, msgspec.MsgspecError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                page = await list_page(transport, scope, query, ListOf[EventObject])
+                view.add(("Event", each) for each in page.items or ())
+
+    kinds = (
+        read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
+    )
+    services = [read(SERVICES.plural, read_services()), read_events()]
+    if not selector:
+        services.append(read("slices beside", read_slices()))  # which may be meant for it
+    await asyncio.gather(read(PODS.plural, read_pods()), *services, *kinds)
+    return view

@@ -2,7 +2,7 @@
 
 Path: plugins/forward.py parses its arguments at setup; upstream/exchange.py connects to the result.
 Source: CoreDNS 1.14.7 plugin/pkg/parse host.go and transport.go, plugin/forward setup.go and resolve.go.
-Rule 1: a word is an address, else an existing file, else a host name, which lookup.py resolves.
+Rule 1: a word is an address, else an existing file, else a host name, which plugins/forward.py resolves.
 """
 
 from __future__ import annotations

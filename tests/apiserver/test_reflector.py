@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from hsdns.apiserver import reflector, watch_event
-from hsdns.apiserver.backoff import FIRST_PAUSE, HEALTHY, MAX_PAUSE, Backoff
 from hsdns.apiserver.reflector import (
+    FIRST_PAUSE,
+    HEALTHY,
     MAX_ERRORS,
+    MAX_PAUSE,
     STATE_READ_TIMEOUT,
     WATCH_READ_TIMEOUT,
+    Backoff,
     Key,
     Observer,
     Purpose,

@@ -43,7 +43,7 @@ class Wall:
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hsdns.apiserver.watcher.FIRST_PAUSE", 0.01)
-    monkeypatch.setattr("hsdns.apiserver.backoff.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("hsdns.apiserver.reflector.FIRST_PAUSE", 0.01)
     monkeypatch.setattr("hsdns.apiserver.watcher.ESTABLISHED_AFTER", 0.01)
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from hsdns.audit.questions import audit_questions
+from hsdns.audit.run import audit_questions
 from hsdns.load.questions import Question
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.iana import type_to_text

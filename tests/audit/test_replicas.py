@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from hsdns.audit.questions import replicas
+from hsdns.audit.run import replicas
 from hsdns.cluster.value import PackedSlice, Port, ServiceValue
 
 DNS, TCP, METRICS = (

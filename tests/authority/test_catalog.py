@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.authority.catalog import CatalogError, read_catalog
+from hsdns.authority.zone import CatalogError, read_catalog
 from hsdns.wire.name import Name
 from tests.support.plugins.requests import rr
 from tests.support.tables import Row, rows

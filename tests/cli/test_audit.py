@@ -13,7 +13,7 @@ import pytest
 
 from hsdns import cli
 from hsdns.audit import servers as audit_servers
-from hsdns.audit.questions import replicas
+from hsdns.audit.run import replicas
 from hsdns.load.send import probe
 from hsdns.load.verify import truth
 from hsdns.testing import Cluster

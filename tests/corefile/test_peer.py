@@ -17,8 +17,8 @@ from typing import Final
 
 import pytest
 
+from hsdns.cli.coredns import check
 from hsdns.cli.launch import CorefileSource
-from hsdns.cli.validate import check
 from hsdns.rules.judging import judge, read_files
 from tests.corefile.generated import corefile
 from tests.support.peer_replies import IS_RECORDING, PEER, Entry, Recording, asks_peer

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hsdns import cli
-from hsdns.load.cli import knee
+from hsdns.load.cli import load as load_cli
 from hsdns.load.cli.settings import STREAM_FLAGS
 from hsdns.load.limits import read_knee_limits
 from hsdns.load.questions import Question
@@ -76,7 +76,7 @@ def run(
     folder, found = ports
     command, _, expected = request.param.removeprefix("$ ").partition("\n")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(knee, "MOST_LATE", 100.0)  # the machine may have other work
+    monkeypatch.setattr(load_cli, "MOST_LATE", 100.0)  # the machine may have other work
     more, status, asked = "", 0, ASKED[:2]
     if "-find-knee" in command:
         more = "-rate 400 -max-rate 800 -time 100ms -timeout 5s -knee-limits loss<=50%"

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from hsdns.audit.questions import audit_questions
+from hsdns.audit.run import audit_questions
 from hsdns.causes.failing import failing
 from hsdns.causes.intended import intended
 from hsdns.causes.view import View

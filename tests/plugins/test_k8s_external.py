@@ -179,6 +179,17 @@ def test_what_two_plugins_pass_on_holds_for_both() -> None:
     assert not found.still_holds()
 
 
+def test_the_option_namespaces_hides_names_and_addresses() -> None:
+    outside = Outside(
+        "k8s_external example.org 2.0.192.in-addr.arpa",
+        external("other/web", "192.0.2.1"),
+        existing=("testns", "other"),
+        namespaces=("testns",),
+    )
+    assert outside.ask("web.other.example.org.").rcode == Rcode.NXDOMAIN
+    assert outside.ask("1.2.0.192.in-addr.arpa. PTR").rcode == Rcode.NXDOMAIN
+
+
 def test_endpoints_of_a_headless_service_are_this_server() -> None:
     outside = Outside(
         "k8s_external example.org {\nheadless\n}",

@@ -13,9 +13,9 @@ from typing import Any
 
 from hsdns.cluster.objects import Event
 from hsdns.cluster.store import Store, StoreSettings
+from hsdns.recording.cli import RecordingWriter
 from hsdns.recording.entry import End, Entry, Header, RecordedQuery
 from hsdns.recording.reader import Recording
-from hsdns.recording.recorder import RecordingWriter
 from hsdns.server.control.cluster import EventFollower, Told
 
 HEADER = Header(server="1.2.3", began="2026-01-01T00:00:00.000+00:00", zones=["cluster.local."])

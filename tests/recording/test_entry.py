@@ -20,6 +20,7 @@ from hsdns.cluster.objects import (
     PodStatus,
     read_object,
 )
+from hsdns.recording.cli import Recorder, RecordingWriter
 from hsdns.recording.entry import (
     End,
     Entry,
@@ -35,7 +36,6 @@ from hsdns.recording.entry import (
     to_line,
     to_raw,
 )
-from hsdns.recording.recorder import Recorder, RecordingWriter
 from tests.recording.recorded import END, HEADER, opened, query
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.tables import columns

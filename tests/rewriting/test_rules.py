@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.plugins.rewrite import absolute
 from hsdns.rewriting.option import (
     APPEND,
     SET,
@@ -29,7 +30,6 @@ from hsdns.rewriting.rule import (
     rewrite,
     suffix,
 )
-from hsdns.rewriting.syntax import absolute
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name

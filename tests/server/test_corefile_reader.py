@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hsdns.corefile.parser import parse
+from hsdns.corefile.parser import CorefileFiles, parse
 from hsdns.corefile.tree import Corefile, CorefileError, Position
 from hsdns.plugin import Plugin
-from hsdns.server.corefile_files import CorefileFiles
 from hsdns.server.lifecycle import CorefileReader
 from tests.support.disk import Disk
 

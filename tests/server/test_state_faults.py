@@ -15,7 +15,7 @@ from hsdns.cluster.objects import Upserted
 from hsdns.faults.rules import RuleError, Rules, hits_metric
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
-from hsdns.plugins.kubernetes.faults import blocks_of, hold
+from hsdns.plugins.fault import blocks_of, hold
 from hsdns.server.faults import measure_behind
 from tests.server.test_faults import BLOCKS, RIGHT, WEB, Timed, served
 from tests.support.cluster.objects import service, upserts

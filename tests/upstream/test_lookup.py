@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -9,8 +8,8 @@ import dns.flags
 import pytest
 
 from hsdns.corefile.tree import CorefileError, Position
-from hsdns.upstream import lookup
-from hsdns.upstream.lookup import find_targets
+from hsdns.plugins import forward
+from hsdns.plugins.forward import find_targets
 from hsdns.upstream.target import HostTarget, Target
 from hsdns.wire.iana import Rcode
 from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
@@ -19,7 +18,7 @@ from tests.support.upstreams.dns_upstream import Answer, answer, serve, silence
 HOST = HostTarget("dns", "dns.example.net", 5353, None, Position("Corefile", 2, 11))
 V4 = "dns.example.net. 5 IN A 192.0.2.1"
 V6 = "dns.example.net. 5 IN AAAA 2001:db8::1"
-SILENCE = silence_until_timeout(lookup.ASK_TIMEOUT)
+SILENCE = silence_until_timeout(forward.ASK_TIMEOUT)
 ALIAS = "dns.example.net. 5 IN CNAME a.example.net."
 
 
@@ -77,7 +76,7 @@ def test_a_truncated_reply_is_retried_over_tcp() -> None:
     [
         pytest.param(answer(), "127.0.0.1:* has no address for it (NOERROR)", id="nodata"),
         pytest.param(answer(rcode=Rcode.NXDOMAIN), "127.0.0.1:* has no address for it (NXDOMAIN)", id="nxdomain"),
-        pytest.param(SILENCE, f"127.0.0.1:* did not reply within {lookup.ASK_TIMEOUT:g}s", id="silence"),
+        pytest.param(SILENCE, f"127.0.0.1:* did not reply within {forward.ASK_TIMEOUT:g}s", id="silence"),
         pytest.param(
             lambda wire: [wire],
             "127.0.0.1:* sent a malformed reply: reply is itself a query",
@@ -127,18 +126,8 @@ def test_upstreams_are_unique_and_in_the_order_of_the_arguments() -> None:
     ]
 
 
-def test_an_unknown_host() -> None:
-    resolver = Resolver(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
-    with pytest.raises(CorefileError) as caught:
-        find_here(resolver, HOST)
-    assert str(caught.value) == (
-        'Corefile:2:11: cannot resolve "dns.example.net": Name or service not known; write an address, or use '
-        "another resolver"
-    )
-
-
 def test_a_system_resolver_that_does_not_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "SYSTEM_TIMEOUT", 0.01)
+    monkeypatch.setattr(forward, "SYSTEM_TIMEOUT", 0.01)
 
     class Silent(Resolver):
         async def __call__(self, host: str, port: int, **options: Any) -> list[Any]:

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.plugins.cache.store import pack, unpack, with_ttl
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
-from hsdns.wire.packed import pack, unpack, with_ttl
 
 NAMES = st.sampled_from(["a.example.org", "A.example.ORG", "b.example.org", "."]).map(
     Name.from_text

@@ -68,6 +68,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     ports: list[ContainerPort] | None = None
     readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
     restart_policy: str | None = None
     image: str | None = None
     command: list[str] | None = None
@@ -151,6 +152,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
 
     name: str = ""
     ready: bool | None = None
+    started: bool | None = None
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
 

@@ -27,7 +27,7 @@ from hsdns.cli.offline import WAIT, CannotTell, kubernetes_blocks, started, wait
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT
 from hsdns.load.cluster.churn import NAMESPACE, Churn, OwnNamespace, Size
-from hsdns.load.cluster.writer import ApiWriter
+from hsdns.load.cluster.job import ApiWriter
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import ABSENT, Question, Questions
 from hsdns.load.verify.follow import Event, Follower

@@ -17,6 +17,13 @@ Rule: several machines agree on the time of day, but a run uses the monotonic cl
 
 Checks that a process may have the descriptors that a load needs, for UDP sockets (-sockets) and for connections:
 Rule: the soft limit is raised first; the sending process inherits it.
+
+The questions of a load: of a file, of a recording, or of a cluster, by its names or by the lookups of its pods.
+
+-find-knee: the highest rate at which limits hold; load/knee.py returns the next step, and each step is a separate run:
+Rule 1: the outcome of each step is shown on standard error, and is in the report.
+Rule 2: the figures of the report are those of the longest step at the rate that was found, or else of the last step.
+Rule 3: Ctrl-C, SIGTERM, or a server that no longer answers ends the search; what is known by then is reported.
 """
 
 from __future__ import annotations
@@ -24,32 +31,39 @@ from __future__ import annotations
 import os
 import platform
 import signal
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from hsdns import __version__, memory
 from hsdns.cli.command import FlagError, complain
 from hsdns.limits import descriptor_limit, raise_limit
-from hsdns.load.cli.knee import find_knee
 from hsdns.load.cli.reports import Metrics, put_out, write_for_ci
 from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
 from hsdns.load.errors import LoadError, naming_files
-from hsdns.load.schedule import Portion, read_start
+from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
+from hsdns.load.limits import Limit
+from hsdns.load.pods import PodPlan, check_lengths, resolv_confs
+from hsdns.load.questions import Question, Questions, read_queries
+from hsdns.load.schedule import Portion, Stage, read_start
 
 if TYPE_CHECKING:
     from hsdns.cli.command import Command
     from hsdns.load.cli.cluster import LoadCluster
     from hsdns.load.cluster.job import Job, JobApi
     from hsdns.load.plan import StreamPlan, Target
-    from hsdns.load.questions import Questions
-    from hsdns.load.report import Machine, PlanReport, Report
+    from hsdns.load.report import KneeReport, KneeStep, Machine, PlanReport, Report
     from hsdns.load.results import Results
+    from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.message import Reply
 
 POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
@@ -104,7 +118,6 @@ class Load(LoadFlags):
 def _run(
     settings: LoadSettings, metrics: Metrics, generator: Generator, termination: Termination
 ) -> tuple[Report, dict[str, Results]]:
-    from hsdns.load.cli.questions import questions_of
     from hsdns.load.report import FORMAT, Report
 
     with ExitStack() as stack:
@@ -137,7 +150,6 @@ def _cluster(settings: LoadSettings) -> LoadCluster | None:
     from hsdns.cli.offline import configure
     from hsdns.cli.source import source_tokens
     from hsdns.load.cli.cluster import LoadCluster
-    from hsdns.load.cli.questions import questions_of
 
     flags = settings.flags
     if not flags.has_cluster:
@@ -165,7 +177,6 @@ def _load(
 ) -> tuple[list[Results], PlanReport]:
     from hsdns.load.cli.cluster import following_changes
     from hsdns.load.cli.progress import live
-    from hsdns.load.cli.questions import in_words
     from hsdns.load.plan import Plan, place_to_text, transport_words
     from hsdns.load.report import PlanReport
     from hsdns.load.results import kind_numbers
@@ -390,3 +401,160 @@ def _api() -> JobApi:
     for sentence in source.check():
         raise LoadError(f"-job: {sentence}")
     return JobApi(source, read_namespace())
+
+
+_SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server anyway
+
+
+def questions_of(settings: LoadSettings, blocks: Sequence[Kubernetes] = ()) -> Questions:
+    """The questions; raise LoadError or OSError.  `blocks` are those of the cluster, if there is one."""
+    from hsdns.load.cluster.names import cluster_questions
+
+    flags, replay = settings.flags, settings.replay
+    if flags.queries:
+        return Questions(_read_queries(flags.queries), seed=flags.seed)
+    if replay is not None:
+        return Questions(replay.questions, recorded=replay.recorded)
+    if flags.pods is not None:
+        return Questions([], seed=flags.seed, pods=_pods(settings, blocks))
+    answer_sets = [block.answer_set() for block in blocks]
+    return cluster_questions(answer_sets, settings.mix, flags.zipf, flags.seed)
+
+
+def _read_queries(path: str) -> list[Question]:
+    if path == "-":
+        return read_queries(sys.stdin, "standard input")
+    with Path(path).open(encoding="utf-8", errors="replace") as file:
+        return read_queries(file, path)
+
+
+def _pods(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
+    from hsdns.load.cluster.names import cluster_targets
+
+    flags, count = settings.flags, settings.flags.pods or 0
+    if len(blocks) != 1:
+        raise LoadError(
+            f"-pods needs one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
+        )
+    answer_set = blocks[0].answer_set()
+    zone, targets, weights = cluster_targets(
+        answer_set, flags.external, settings.mix, flags.zipf, flags.seed
+    )
+    domain = zone.to_text().rstrip(".")
+    namespaces = sorted(label.decode("latin-1") for label in answer_set.exposed_namespaces())
+    namespaces = namespaces[:count]
+    options = dict(each.partition(":")[::2] for each in flags.resolv_options)
+    plan = PodPlan(
+        count,
+        namespaces,
+        resolv_confs(namespaces, _SERVER, domain, flags.node_search, options),
+        domain,
+        flags.resolvers,
+        flags.forms_,
+        targets,
+        weights,
+        flags.seed,
+    )
+    check_lengths(plan)
+    return plan
+
+
+def in_words(settings: LoadSettings, questions: Questions) -> str:
+    """A description of the questions, for the report."""
+    pods, flags = questions.pods, settings.flags
+    if pods is not None:
+        resolvers = ", ".join(f"{name} {share}" for name, share in pods.resolvers.items())
+        kinds = ", ".join(dict.fromkeys(each.kind for each in pods.targets))
+        where = f"{pods.count} pods ({resolvers}) in {len(pods.namespaces)} namespaces"
+        return f"lookups of {where}, {len(pods.targets)} names: {kinds}"
+    if settings.replay is not None:
+        return settings.replay.what
+    groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
+    return f"{len(questions.all)} questions of {flags.queries or f'the cluster: {groups}'}"
+
+
+PATIENCE: Final = 10.0  # seconds for a server to answer again after a step
+MOST_LATE: Final = 0.05  # share of a step: the p99 of lateness above which its rate was not kept
+
+
+class Found(NamedTuple):
+    """The result of a search, and the run whose figures are reported."""
+
+    knee: KneeReport
+    servers: list[Results]
+    plan: PlanReport
+
+
+def find_knee(
+    settings: LoadSettings, load: Callable[[LoadSettings], tuple[list[Results], PlanReport]]
+) -> Found:
+    """Search for the knee; `load` carries out a run."""
+    from hsdns.load.report import KneeReport
+    from hsdns.load.run import INTERRUPTED
+
+    flags, limits = settings.flags, settings.knee
+    shortest = SHORTEST if flags.time is None else flags.time
+    first = settings.schedule.stages[0].first
+    search = KneeSearch(first, float(flags.max_rate), queries_for(limits), shortest)
+    steps: list[KneeStep] = []
+    kept: dict[float, tuple[Step, list[Results], PlanReport]] = {}
+    newest = 0.0
+    while (step := search.step) is not None:
+        try:
+            servers, plan = load(_at(settings, step, wait=PATIENCE if steps else 0.0))
+        except LoadError as error:  # the server no longer answers; report what is known
+            if not steps:
+                raise
+            complain(error)
+            break
+        if servers[0].server.ended == INTERRUPTED:
+            if not steps:
+                kept[step.rate] = step, servers, plan
+                newest = step.rate
+            break
+        report = _step_report(limits, step, servers[0])
+        steps.append(report)
+        complain(_line(report))
+        newest = step.rate
+        before = kept.get(step.rate)
+        if before is None or (report.outcome == HELD and step.seconds >= before[0].seconds):
+            kept[step.rate] = step, servers, plan
+        search.step_ended(report.outcome)
+    found = search.knee()
+    complain(found.sentence)
+    _, servers, plan = kept[newest if found.holds is None else found.holds]
+    return Found(KneeReport(*found, [limit.text for limit in limits], steps), servers, plan)
+
+
+def _at(settings: LoadSettings, step: Step, wait: float) -> LoadSettings:
+    stages = (Stage(step.seconds, step.rate, step.rate),)
+    schedule = msgspec.structs.replace(settings.schedule, stages=stages)
+    return settings._replace(schedule=schedule, wait=max(settings.wait, wait))
+
+
+def _step_report(limits: Sequence[Limit], step: Step, server: Results) -> KneeStep:
+    from hsdns.load.report import KneeStep
+    from hsdns.load.results import measured_of
+    from hsdns.load.run import FELL_BEHIND
+
+    whole = server.whole()
+    measured = measured_of(whole)
+    late = whole.late_slots.percentile(99) or 0
+    kept = server.server.ended != FELL_BEHIND and late <= step.seconds * 1e6 * MOST_LATE
+    outcome = outcome_of(limits, measured, answered=whole.counts.answered, kept=kept)
+    counts = whole.counts
+    return KneeStep(
+        step.rate,
+        step.seconds,
+        outcome,
+        counts.sent,
+        counts.lost,
+        [*measured.latency],
+        [*measured.lateness],
+    )
+
+
+def _line(step: KneeStep) -> str:
+    from hsdns.load.output.words import knee_step
+
+    return f"{step.rate:.10g}/s for {step.seconds:g} s: {knee_step(step)}"

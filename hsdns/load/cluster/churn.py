@@ -37,7 +37,7 @@ from hsdns.cluster.source import Deliver
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import READY_CONDITIONS, Changes
 from hsdns.load.cluster.history import ApiHistory
-from hsdns.load.cluster.writer import ApiWriter, message_of
+from hsdns.load.cluster.job import ApiWriter, message_of
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape, SyntheticCluster
 

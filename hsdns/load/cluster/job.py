@@ -1,9 +1,12 @@
 """A generator in a pod of an Indexed Job: reads the Job, and writes its report into a ConfigMap.
 
-Path: cli/load.py (-job) -> here -> writer.py -> the API server, with the service account of the pod.
+Path: cli/load.py (-job) -> here (ApiWriter) -> the API server, with the service account of the pod.
 Rule 1: the Job determines how many portions there are, and when the load begins: at a fixed time after its own start,
         which is the same for all pods.
 Rule 2: the report is compressed; its ConfigMap is owned by the Job and deleted with it.
+
+Requests that write to an API server, of churn.py too, with the access of the kubernetes block's watches:
+Rule: an unreachable server is a LoadError; a refusal is returned as its status.
 """
 
 from __future__ import annotations
@@ -12,15 +15,60 @@ import asyncio
 import base64
 import gzip
 import json
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+import msgspec
+
 from hsdns.apiserver.access import SERVICE_ACCOUNT, AccessSource
-from hsdns.load.cluster.writer import ApiWriter, message_of
+from hsdns.apiserver.client import ApiClient
+from hsdns.apiserver.transport import Unreachable
 from hsdns.load.errors import LoadError
+from hsdns.metrics import Registry
+
+TIMEOUT: Final = 10.0  # seconds for a response
+
+
+class ApiWriter:
+    """Writes to one API server; call close() at the end.  `flag` is the one that it is for, in messages."""
+
+    def __init__(self, source: AccessSource, flag: str = "-churn-api") -> None:
+        self._flag = flag
+        self._client = ApiClient(
+            source, Registry(), time.monotonic, lambda sentence: None, headers_timeout=TIMEOUT
+        )
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> tuple[int, str]:
+        """Send a request; return status and body of the response; raise LoadError if there is none."""
+        octets = b"" if body is None else msgspec.json.encode(body)
+        try:
+            return await self._client.send(method, path, octets, content_type)
+        except Unreachable as error:
+            raise LoadError(f"{self._flag}: {error}") from None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+
+def message_of(text: str) -> str:
+    """The message of a Status, or the text itself."""
+    try:
+        found = msgspec.json.decode(text)["message"]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        found = ""
+    return str(found or text[:200])
+
 
 INDEX: Final = "JOB_COMPLETION_INDEX"  # in the environment of each pod of an Indexed Job
 LABEL: Final = "hsdns-load/job"

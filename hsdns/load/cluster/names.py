@@ -1,6 +1,6 @@
 """Questions about the names that a cluster has, by kind.
 
-Path: cli/load.py reads -mix and -zipf, verify/truth.py the cluster -> here -> questions.py.
+Path: cli/load.py reads -mix and -zipf, verify/truth.py the cluster -> here -> load/questions.py.
 Rule 1: names are those that the cluster's zones answer when the test begins (answer_set.py).
 Rule 2: a kind gets its share of all queries, regardless of its number of names.  Within a kind, names are drawn
         uniformly or by Zipf's law, in an order that depends only on the seed.

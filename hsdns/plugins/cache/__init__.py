@@ -61,13 +61,13 @@ from hsdns.plugins.cache.store import (
     for_client,
     judge,
     ttls,
+    with_ttl,
 )
 from hsdns.turns import another_turn
 from hsdns.wire.encode import is_big
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
-from hsdns.wire.packed import with_ttl
 
 _NUMBER_LEN: Final = 8
 

@@ -1,6 +1,6 @@
 """HS249: valid parts of a Corefile that are probably mistakes.
 
-Path: judging.py, cli/validate.py for `-validate`, explanation/cli.py for a name -> here.
+Path: judging.py, cli/coredns.py for `-validate`, explanation/cli.py for a name -> here.
 Rule 1: hints are few and precise: only for parts without effect, or without the effect that must have been intended.
 Rule 2: a zone with a final dot is assumed to be intended.  So the user can resolve every hint about a word read as a
         zone.

@@ -156,7 +156,7 @@ fn shorten_slice() -> bool {
 
 //----- Sequences -------------------------------------------------------------
 
-/// The terms of a reply from hsdns/fastpath/terms.py, without what only the reply itself has.
+/// The terms of a reply from hsdns/fastpath/entry.py, without what only the reply itself has.
 struct NamedTerms(Terms);
 
 impl<'py> FromPyObject<'_, 'py> for NamedTerms {

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from hsdns.load.cli import load
-from hsdns.load.cli.load import Load
-from hsdns.load.cli.questions import in_words, questions_of
+from hsdns.load.cli.load import Load, in_words, questions_of
 from hsdns.load.cli.settings import LoadSettings, read_settings
 from hsdns.load.cluster.job import Job, config_map
 from hsdns.load.questions import Questions

@@ -20,8 +20,7 @@ from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT
 from hsdns.load.cluster.churn import Churn
 from hsdns.load.cluster.history import PATHS, ApiHistory
-from hsdns.load.cluster.job import Job, JobApi, config_map, read_namespace, reports_of
-from hsdns.load.cluster.writer import ApiWriter
+from hsdns.load.cluster.job import ApiWriter, Job, JobApi, config_map, read_namespace, reports_of
 from hsdns.load.errors import LoadError
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.synthetic import Shape

@@ -16,7 +16,7 @@ from hsdns.cluster.objects import Endpoint, EndpointSlice, Event, ObjectMeta
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT, KINDS, Changes
 from hsdns.load.cluster.churn import Churn, OwnNamespace, Size, due_changes
-from hsdns.load.cluster.writer import ApiWriter
+from hsdns.load.cluster.job import ApiWriter
 from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape
 from tests.support.tables import lines, paragraphs

@@ -17,8 +17,8 @@ from hsdns.faults.rules import Rule, Rules, hits_metric
 from hsdns.faults.selector import Zone
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
+from hsdns.plugins.fault import behind, cluster_zones, hold, release, why_never
 from hsdns.plugins.k8s_external import K8sExternal
-from hsdns.plugins.kubernetes.faults import behind, cluster_zones, hold, release, why_never
 from hsdns.sources.api_access import WatchOptions
 from hsdns.sources.api_server import ApiServer
 from hsdns.wire.message import Reply

@@ -128,20 +128,7 @@ def test_a_module_with_null_bytes(tmp_path: Path) -> None:
     assert "null bytes" in load_error("preview_h", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "preview_nowhere",
-            "there is no preview_nowhere.py in FOLDER, and no module preview_nowhere is installed",
-        ),
-        (
-            "preview_nowhere.inner",
-            "there is no module preview_nowhere in FOLDER, and none is installed",
-        ),
-        ("json.nowhere", "there is no module json.nowhere in FOLDER, and none is installed"),
-    ],
-)
+@pytest.mark.parametrize(("name", "message"), columns(TABLES, "modules that are missing"))
 def test_a_missing_module(tmp_path: Path, name: str, message: str) -> None:
     assert load_error(name, tmp_path) == message.replace("FOLDER", str(tmp_path))
 

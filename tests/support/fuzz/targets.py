@@ -28,6 +28,7 @@ from hsdns.cluster.read_object import READ, upserted
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.http2 import PREFACE, SETTINGS, frame, split
+from hsdns.plugins.cache.store import pack, unpack
 from hsdns.server.http.doh import BadRequest, make_reply, read_request
 from hsdns.server.http.doh_http2 import MAX_STREAMS, Http2
 from hsdns.server.http.request import Response
@@ -37,7 +38,6 @@ from hsdns.wire.encode import MAX_TCP_LEN, encode
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
-from hsdns.wire.packed import pack, unpack
 from tests.support.fuzz.fuzzer import Target
 
 QUERY: Final = Query.ask(Name.from_text("www.example.org"), RRType.A, edns=Edns(1232))

@@ -12,40 +12,35 @@ Rule 2: no DNS server is asked: its answers cost the same in a small cluster.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import shlex
-import signal
+import socket
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
-from multiprocessing import Event, Process
+from collections.abc import Mapping, Sequence
+from multiprocessing import Process
 from pathlib import Path
 from statistics import median
 from string import Template
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import yaml
 from aiohttp import web
 
 from loadtest.apiserver.objects import namespace_of
 from loadtest.bench import markdown
-from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, run_benchmark
-from loadtest.programs import ROOT
+from loadtest.programs import ROOT, configuration
 
-OBJECTS: Final = 20_000
-TURNS: Final = 5
 OF_ONE: Final = 8  # objects of an application
 
 
 def lists(objects: int) -> dict[str, list[bytes]]:
     """The objects in JSON, by the plural of their kind."""
-    text = (ROOT / "loadtest" / "configurations" / "application.yaml").read_text()
-    written = yaml.safe_load(text)
+    written = yaml.safe_load((ROOT / "loadtest/configurations/application.yaml").read_text())
     del written["made"]
     templates = [
         (key, Template(json.dumps(each))) for key, some in written.items() for each in some
@@ -64,9 +59,8 @@ def lists(objects: int) -> dict[str, list[bytes]]:
     return found
 
 
-def serve(port: int, objects: int, is_ready: Any) -> None:
+def serve(sock: socket.socket, found: Mapping[str, list[bytes]]) -> None:
     """Serve the lists in pages, until the process is ended."""
-    found = lists(objects)
 
     async def answer(request: web.Request) -> web.Response:
         limit, at = int(request.query.get("limit", "0")), int(request.query.get("continue", "0"))
@@ -77,30 +71,13 @@ def serve(port: int, objects: int, is_ready: Any) -> None:
         body = b'{"kind":"List","metadata":{%b},"items":[%b]}' % (rest, b",".join(listed[at:end]))
         return web.Response(body=body, content_type="application/json")
 
-    async def run() -> None:
-        app = web.Application()
-        app.add_routes([web.get("/{path:.*}", answer)])
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        is_ready.set()
-        await asyncio.Event().wait()
-
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    asyncio.run(run())
+    app = web.Application()
+    app.add_routes([web.get("/{path:.*}", answer)])
+    web.run_app(app, sock=sock, print=None, access_log=None)
 
 
-class Cost(NamedTuple):
-    """What a run cost: seconds, CPU seconds, and octets of memory at most; and its last line."""
-
-    seconds: float
-    cpu: float
-    memory: int
-    said: str
-
-
-def run(command: Sequence[str], folder: Path) -> Cost:
-    """Run the doctor; raise BenchmarkError if it cannot read the cluster."""
+def run(command: Sequence[str], folder: Path) -> tuple[float, float, float, str]:
+    """Run the doctor: seconds, CPU seconds, MB of memory at most, and its last line; raise BenchmarkError."""
     words = [*command, "doctor", "-kubeconfig", "config", "-no-ask"]
     began = time.perf_counter()
     with (folder / "out").open("wb") as out:
@@ -111,35 +88,31 @@ def run(command: Sequence[str], folder: Path) -> Cost:
     seconds, text = time.perf_counter() - began, (folder / "out").read_text()
     if os.waitstatus_to_exitcode(status) not in (0, 1):
         raise BenchmarkError(f"{' '.join(words)} failed:\n{text}")
-    return Cost(
-        seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, text.splitlines()[-1]
-    )
+    cpu, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
+    return seconds, cpu, memory, text.splitlines()[-1]
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure the commands in turns, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.doctor")
-    parser.add_argument("--objects", type=int, default=OBJECTS)
-    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--objects", type=int, default=20_000)
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--hsdns", action="append", help="command to measure; several are compared")
     given = parser.parse_args(words)
     commands = given.hsdns or [f"{sys.executable} -m hsdns"]
-    port, is_ready = free_port(), Event()
-    api = Process(target=serve, args=(port, given.objects, is_ready), daemon=True)
+    sock = socket.create_server(("127.0.0.1", 0))
+    api = Process(target=serve, args=(sock, lists(given.objects)), daemon=True)
     api.start()
     try:
-        is_ready.wait(60)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             os.chdir(folder)
-            cluster = {"name": "a", "cluster": {"server": f"http://127.0.0.1:{port}"}}
-            context = {"name": "a", "context": {"cluster": "a", "user": "a"}}
-            config = {
-                "clusters": [cluster],
-                "contexts": [context],
-                "users": [{"name": "a", "user": {}}],
+            access = {
+                "url": f"http://127.0.0.1:{sock.getsockname()[1]}",
+                "authority": "",
+                "token": "",
             }
-            (folder / "config").write_text(json.dumps({**config, "current-context": "a"}))
+            (folder / "config").write_text(configuration("kubeconfig.json", **access))
             costs = [
                 [run(shlex.split(each), folder) for each in commands] for _ in range(given.turns)
             ]
@@ -148,12 +121,10 @@ def main(words: Sequence[str] | None = None) -> int:
         api.join()
     rows = [["command", "seconds", "CPU seconds", "memory, MB"]]
     for command, each in zip(commands, zip(*costs, strict=True), strict=True):
-        seconds, cpu, memory, _ = zip(*each, strict=True)
-        figures = (median(seconds), median(cpu), median(memory) / 1e6)
-        rows.append([command, *(f"{figure:.1f}" for figure in figures)])
+        figures = [list(column) for column in zip(*each, strict=True)][:3]
+        rows.append([command, *(f"{median(column):.1f}" for column in figures)])
     print(markdown(rows, (0,), padded=True), end="")
-    for each in costs[0]:
-        print(each.said)
+    print(*(each[-1] for each in costs[0]), sep="\n")
     return 0
 
 

@@ -97,10 +97,11 @@ def cause_of_missing(
         return None
     space, name = wanted
     where = f"Service {service.metadata.namespace}/{service.metadata.name}"
-    near = [other for other in services if other[1] == name]
+    others = [each for each in services if each != service.key]
+    near = [other for other in others if other[1] == name]
     hint = f"; Service {near[0][0]}/{name} exists" if near else ""
     if not near:
-        hint = did_you_mean(name, [other for own, other in services if own == space])
+        hint = did_you_mean(name, [other for own, other in others if own == space])
         near = [(space, hint.split('"')[1])] if hint else []
     sentence = f'externalName "{target}" of {where} does not exist: there is no Service {space}/{name}{hint}'
     todo = f"add Service {space}/{name}, or write another externalName"

@@ -22,6 +22,7 @@ from hsdns.causes.labels import (
     different,
     in_other_namespace,
     is_misspelt,
+    is_set_later,
     mismatch,
     unlike,
 )
@@ -60,11 +61,6 @@ _FAILURE: Final = "ReplicaFailure"  # a condition of Deployments and ReplicaSets
 Listed = Sequence[tuple[EndpointSlice, Endpoint]]
 
 
-def is_headless(service: Service) -> bool:
-    """Whether the name leads to the endpoints themselves."""
-    return (service.spec.cluster_ips or [service.spec.cluster_ip or ""])[0] == "None"
-
-
 def leads_somewhere(
     service: Service, slices: Sequence[EndpointSlice], port: ServicePort | None = None
 ) -> bool:
@@ -78,7 +74,7 @@ def leads_somewhere(
     }
     if port is not None:
         return (port.name or "") in reached
-    if is_headless(service) or not service.spec.ports:
+    if service.is_headless or not service.spec.ports:
         return any(
             _is_used(service, each, slices) for part in slices for each in part.endpoints or ()
         )
@@ -92,7 +88,7 @@ def _followed(
 
     Nor does it take addresses of a family that no cluster IP has.
     """
-    takes_names = is_headless(service) and port is None
+    takes_names = service.is_headless and port is None
     slices = [each for each in slices if takes_names or each.address_type != FQDN]
     families = _families(service)
     return [each for each in slices if not families or each.address_type in families]
@@ -122,7 +118,7 @@ def cause_behind(view: View, service: Service, port: ServicePort | None = None) 
         return _of_ports(view, service, port, followed)
     why = _of_unready(view, service, listed) if listed else _of_none(view, service, slices)
     tail = ""
-    if listed and is_headless(service):
+    if listed and service.is_headless:
         tail = f"; {published(service)}"
         if is_tolerant(service):
             todo = f"set publishNotReadyAddresses: true in the spec of {place(service)}"
@@ -147,7 +143,7 @@ def published(service: Service) -> str:
 
 
 def _head(service: Service, count: int) -> str:
-    if not is_headless(service):
+    if not service.is_headless:
         address = (service.spec.cluster_ips or [service.spec.cluster_ip or place(service)])[0]
         return f"0 of {count} endpoints behind {address}{' are ready' if count else ''}"
     if count:
@@ -169,7 +165,7 @@ def _is_used(service: Service, endpoint: Endpoint, slices: Sequence[EndpointSlic
     conditions = endpoint.conditions
     is_serving = conditions is not None and bool(conditions.terminating and conditions.serving)
     every = (each for part in slices for each in part.endpoints or ())
-    return is_serving and not is_headless(service) and not any(map(is_ready, every))
+    return is_serving and not service.is_headless and not any(map(is_ready, every))
 
 
 # Endpoints that are not ready.
@@ -214,7 +210,7 @@ def _of_none(view: View, service: Service, slices: Sequence[EndpointSlice]) -> C
             todo = (
                 f"write {place(service)} with type: ExternalName, and the host name as externalName"
             )
-            if is_headless(service):
+            if service.is_headless:
                 return Cause("HS002", part, f" with an address: {part} has host names", todo)
             return Cause("HS002", part, f": {part}: {NO_ADDRESSES}", todo)
         if slices:
@@ -362,6 +358,10 @@ def _of_selector(view: View, service: Service, selector: Mapping[str, str]) -> C
         return Cause("HS101", where, sentence, f"kubectl -n {namespace} get pods --show-labels")
     if near is not None:
         sentence = f": {mismatch(selector, near.place, near.labels)}"
+        if is_set_later(selector, near.labels):
+            has = {key: each for key, each in selector.items() if key in near.labels}
+            todo = f"kubectl -n {namespace} get pods -l {labels_text(has)} --show-labels"
+            return Cause("HS101", where, sentence, todo)
         return Cause("HS101", where, sentence, _patch(view, service, selector, near.labels))
     for other, found in view.elsewhere(namespace, selector):
         sentence = f": {in_other_namespace(selector, namespace, found.place, other)}"
@@ -503,7 +503,7 @@ def _without_service(
         each.metadata.name
         for each in view.services.values()
         if each.metadata.namespace == namespace
-        and is_headless(each)
+        and each.is_headless
         and each.spec.selector
         and each.spec.selector.items() <= labels.items()
     ]

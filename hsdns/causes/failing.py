@@ -9,16 +9,15 @@ Rule 2: what could not be read makes no name fail.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from hsdns.causes.alias import cause_of_missing, service_of, through
 from hsdns.causes.behind import cause_behind, cause_of_pod, place
 from hsdns.causes.cause import Cause
 from hsdns.causes.intended import Intended, intended
 from hsdns.causes.view import SLICES, Key, View
+from hsdns.cluster.lookup import MOST_ALIASES
 from hsdns.cluster.objects import Service
 
-MOST_ALIASES: Final = 8  # that lead to each other, as a server follows them
 # Whether the server has a record for a name without its zone, such as "db-0.db.shop.svc".
 Answers = Callable[[str], bool]
 
@@ -31,18 +30,25 @@ def failing(view: View, answers: Answers | None = None) -> Iterator[tuple[str, C
     for each in intended(view):
         key = each.namespace, each.service
         service = view.services.get(key)
-        if each.pod:
+        cause: Cause | None = None
+        if view.exposed and each.namespace not in view.exposed:
+            cause = left_out(each.namespace)
+        elif each.pod:
             cause = cause_of_pod(view, *key, each.name.partition(".")[0])
         elif service is not None:
             if key not in behind:
                 behind[key] = _of_service(view, service)
             cause = behind[key] or (cause_behind(view, service, each.port) if each.port else None)
-        else:
-            cause = None
         if cause is None and answers is not None and not answers(each.name):
             cause = _not_answered(view, each)
         if cause is not None:
             yield each.name, cause
+
+
+def left_out(namespace: str) -> Cause:
+    """The cause for the names of a namespace that the server does not serve."""
+    sentence = f"`namespaces` of the kubernetes block leaves out {namespace}"
+    return Cause("", "Corefile", sentence, f"edit the Corefile: `namespaces` has {namespace}")
 
 
 def _of_service(view: View, service: Service, depth: int = 0) -> Cause | None:

@@ -203,8 +203,15 @@ def telling_label(
     return next((key for key in told if other.get(key, labels[key]) != labels[key]), "")
 
 
-def is_set_at_run_time(key: str, value: str, labels: Mapping[str, str]) -> bool:
-    """Whether a label that pods lack may be set while they run, such as that of a primary: then no template has it."""
+def is_set_later(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Whether all that pods lack are labels that are set while they run, as of a primary: no template has them."""
+    return all(
+        key not in labels and _is_set_at_run_time(key, selector[key], labels)
+        for key in different(selector, labels)
+    )
+
+
+def _is_set_at_run_time(key: str, value: str, labels: Mapping[str, str]) -> bool:
     is_known = key in _IDENTITY or key.startswith("app.kubernetes.io/")
     return (
         value in _STATES and not is_known and (value in _SWITCHES or value not in labels.values())

@@ -9,7 +9,7 @@ Rule 2: `unknown` has the plurals of kinds that were not read, each with the rea
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -77,6 +77,9 @@ class View:
     ) -> None:
         self.unknown, self.is_live = dict(unknown or {}), is_live
         self.domain = "cluster.local"  # of the cluster: kubeadm's default, as in most
+        self.exposed: Collection[
+            str
+        ] = ()  # the only namespaces that the server serves; all without any
         self.services: dict[Key, Service] = {}
         self.endpoints: dict[Key, Endpoints] = {}
         self._slices: defaultdict[Key, dict[str, EndpointSlice]] = defaultdict(dict)

@@ -27,7 +27,7 @@ from hsdns import memory
 from hsdns.cli.command import complain, say
 from hsdns.corefile.lexer import Files, Source
 from hsdns.corefile.parser import CorefileFiles, parse, read_text
-from hsdns.corefile.tree import Corefile, CorefileError, Errors, Token
+from hsdns.corefile.tree import Corefile, CorefileError, Errors, Position, Token
 from hsdns.metrics import Registry
 from hsdns.plugins import NOT_YET, ORDER
 from hsdns.wire import counted, printable
@@ -40,10 +40,8 @@ if TYPE_CHECKING:
     from hsdns.sources.ahead import Ahead
 
 
-_ENCODED: Final = (
-    "\ufffd",
-    "\x1f",
-)  # what UTF-16 with its mark and gzip, both as UTF-8, begin with
+# What UTF-16 with its mark and gzip, both as UTF-8, begin with; without a mark, one of the first two octets is 0.
+_ENCODED: Final = ("\ufffd", "\x1f")
 # The beginning of a manifest, in YAML or JSON, which no server block has.
 _MANIFEST: Final = re.compile(
     r"""\ufeff?(?:\s|\#[^\n]*\n|---[^\n]*\n)*(?:["']?(?:apiVersion|kind|metadata|data|items|immutable|binaryData)["']?:\s|\{\s*")"""
@@ -86,11 +84,13 @@ class CorefileSource(NamedTuple):
         self, text: str | None, files: CorefileFiles, errors: Errors | None = None
     ) -> Corefile:
         content = str(read_text(self.path, files)) if text is None else text
-        if text is None and content[:1] in _ENCODED:
-            from hsdns.sources.file_text import read_file
+        if text is None and (content[:1] in _ENCODED or "\0" in content[:2]):
+            from hsdns.sources.file_text import NOT_UTF8, is_encoded, read_file
 
             decoded = read_file(self.path).decode("utf-8", "replace")
-            content = decoded if _MANIFEST.match(decoded) else content
+            if is_encoded(self.path) and not _MANIFEST.match(decoded):
+                raise Position(self.path, 1, 1).error(NOT_UTF8)
+            content = decoded
         if not _MANIFEST.match(content):
             source = Source(content, self.path)
             return parse_corefile(source, files, errors)

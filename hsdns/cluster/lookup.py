@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hsdns.cluster import schema
 from hsdns.cluster.address import is_reverse
@@ -27,6 +27,8 @@ from hsdns.cluster.schema import POD, SVC, ParsedName
 from hsdns.cluster.store import ClusterView, Store, address_in
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, Key, Node, ServiceValue
 from hsdns.wire.name import Name
+
+MOST_ALIASES: Final = 8  # that lead to each other, as a server follows them
 
 
 class NoSuchName(Exception):
@@ -166,6 +168,26 @@ class NameLookup:
         if settings.noendpoints:
             return ""
         return schema.readiness(value, counted=settings.not_ready and self.store.restored is None)
+
+    def is_dead_end(self, qname: Name, zone: Name) -> bool:
+        """Whether a name that exists leads to no endpoint, to none with a port of its Service, or to no name."""
+        for _ in range(MOST_ALIASES):
+            if self.nothing_behind(qname, zone):
+                return True
+            try:
+                found = self.find(qname, zone, None)
+            except NoSuchName:
+                return True
+            if found is None or isinstance(found, bytes):
+                return False
+            node, parsed = found
+            if not node.targets:
+                value = self.store.services.values.get((parsed.namespace, parsed.name))
+                return value is not None and value.kind == CLUSTER_IP and not value.has_port
+            qname = node.targets[0]
+            if not qname.is_at_or_below(zone):
+                return False
+        return True
 
     def pod_entries(self, address: bytes, namespace: bytes) -> int:
         """The number of entries that share the SRV weight of a pod's name: one for each pod, 1 for any address."""

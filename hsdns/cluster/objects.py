@@ -105,6 +105,13 @@ class Service(ApiObject, frozen=True, gc=False):
     spec: ServiceSpec = ServiceSpec()
     status: ServiceStatus | None = None
 
+    @property
+    def is_headless(self) -> bool:
+        """Whether its name leads to the endpoints themselves."""
+        spec = self.spec
+        is_none = (spec.cluster_ips or [spec.cluster_ip or ""])[0] == "None"
+        return is_none and spec.type != "ExternalName"
+
 
 class ServiceImportSpec(msgspec.Struct, frozen=True, gc=False):
     """multicluster.x-k8s.io/v1alpha1 ServiceImportSpec; `type` is ClusterSetIP or Headless."""

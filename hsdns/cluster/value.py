@@ -168,6 +168,16 @@ class ServiceValue:
         return self.kind is None and not self.slices and not self.resource_version
 
     @property
+    def has_port(self) -> bool:
+        """Whether a slice with endpoints has one of the Service's ports, or it has none."""
+        if self.ports == NO_PORTS:
+            return True
+        filled = (part.ports for part in self.slices if part.addresses and part.ports != NO_PORTS)
+        return not {each.name for each in self.ports}.isdisjoint(
+            each.name for ports in filled for each in ports
+        )
+
+    @property
     def has_endpoints(self) -> bool:
         """Whether at least one endpoint is ready."""
         return any(part.host_count for part in self.slices)

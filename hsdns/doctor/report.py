@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from hsdns.cli.command import say
 from hsdns.rules.diagnosis import Diagnosis, Subject
 from hsdns.rules.mesh import TOOL, MeshFinding
-from hsdns.rules.names import FailingNames, Names
+from hsdns.rules.names import Names
 from hsdns.rules.rule import Finding
 from hsdns.wire import counted, printable
 
@@ -187,7 +187,7 @@ def show_names(screen: Screen, names: Names) -> None:
     rows = [
         Row(
             FAILED,
-            f"{_named(each)}: {each.cause.sentence}{_since(each.cause.since)}",
+            f"{_named(each.names)}: {each.cause.sentence}{_since(each.cause.since)}",
             each.cause.code,
             each.cause.todo,
             each.names[0].partition(".svc.")[0],
@@ -199,6 +199,10 @@ def show_names(screen: Screen, names: Names) -> None:
     elif not rows and names.total:
         one = "it" if names.total == 1 else "each"
         rows = [Row(PASSED, f"{counted(names.total, 'name')}: something stands behind {one}")]
+    if names.unclear:
+        text = f"{counted(len(names.unclear), 'name')} not checked"
+        why = f"{_named(names.unclear)}: the file has no pods like those that are selected"
+        rows.append(Row(SKIPPED, f"{text}: {why}", short=text))
     screen.section("Names", rows, 10)
 
 
@@ -206,9 +210,9 @@ def _since(time: str) -> str:
     return f" (since {time})" if time else ""
 
 
-def _named(found: FailingNames) -> str:
-    others = len(found.names) - 1
-    return f"{found.names[0]} and {counted(others, 'other name')}" if others else found.names[0]
+def _named(names: Sequence[str]) -> str:
+    others = len(names) - 1
+    return f"{names[0]} and {counted(others, 'other name')}" if others else names[0]
 
 
 def show_rest(screen: Screen, shown: Shown, *, is_wide: bool) -> None:
@@ -222,7 +226,7 @@ def show_rest(screen: Screen, shown: Shown, *, is_wide: bool) -> None:
         listed = [each for each in shown.others if each.level == level]
         screen.section(title, list(_rows(listed, mark, is_wide=is_wide)), reserve)
     screen.section(TOOL, [_of_mesh(each) for each in found.mesh], 4)
-    screen.section("Checks", list(_checks(found, is_wide=is_wide)), 3)
+    screen.section("Checks", list(_checks(shown, is_wide=is_wide)), 3)
     if is_wide:
         pages = {each.rule.code: each.rule for each in found.findings}
         rows = [
@@ -249,14 +253,15 @@ def _of_mesh(found: MeshFinding) -> Row:
     return Row(mark, f"{found.message}: {found.page}", found.code)
 
 
-def _checks(found: Diagnosis, *, is_wide: bool) -> Iterator[Row]:
-    """How many rules passed, and what was not checked."""
+def _checks(shown: Shown, *, is_wide: bool) -> Iterator[Row]:
+    """How many rules passed, and what was not checked; a rule that says why a name fails has been."""
+    found, told = shown.found, {code for code, _ in shown.names.told}
     if found.passed:
         idle = f"; {len(found.idle)} had no object to check" if found.idle else ""
         text = f"{counted(len(found.passed), 'rule')} passed"
         yield Row(PASSED, f"{text}{idle}", short=text)
     missing = {key: why for key, why in found.reasons.items() if found.unchecked.get(key)}
-    codes = sorted({code for key in missing for code in found.unchecked[key]})
+    codes = sorted({code for key in missing for code in found.unchecked[key]} - told)
     if codes:
         more = [] if is_wide or len(codes) <= _MOST_CODES else ["…"]
         named = codes if is_wide else codes[:_MOST_CODES]
@@ -309,6 +314,7 @@ def as_json(shown: Shown) -> dict[str, object]:
         ],
         "findings": [_finding(each) for each in found.findings],
         "silenced": [{**_finding(each), "reason": each.silenced} for each in found.silenced],
+        "unclear": list(shown.names.unclear),
         "below": shown.below,
         "passed": found.passed,
         "idle": found.idle,

@@ -17,11 +17,15 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from hsdns.causes.alias import service_of
 from hsdns.causes.behind import published
 from hsdns.causes.cause import Cause
+from hsdns.causes.failing import left_out
+from hsdns.causes.labels import POD_NAME
 from hsdns.causes.pod import why_unready
 from hsdns.causes.view import manifest_of
 from hsdns.cluster.address import pack_address
+from hsdns.cluster.controllers.defaults import PROTOCOLS
 from hsdns.cluster.controllers.kinds import is_ready
 from hsdns.cluster.objects import (
     IMPORT_NAME_LABEL,
@@ -96,7 +100,7 @@ class Candidates:
                 lambda scene: scene.with_objects(made),
             )
         if options["namespaces"] and namespace not in map(str.lower, options["namespaces"]):
-            cause = f"`namespaces` of the kubernetes block leaves out {namespace}"
+            cause = left_out(namespace).sentence
             yield _option(cause, f"`namespaces` has {namespace}", namespaces=())
         if by_label and not all(
             by_label.matches(each.metadata.labels) for each in self._scene.namespaces
@@ -143,7 +147,8 @@ class Candidates:
             needs = f", with a ready endpoint {self._endpoint}" if self._endpoint else ""
             if is_import:
                 needs += ": a cluster of the clusterset exports the Service"
-            elif self._has_port:
+            elif self._has_port and self._service_port.protocol in PROTOCOLS:
+                # Of another name with a search domain behind it, this is no protocol.
                 needs += f", with a {self._asked_port}"
             yield self._because(
                 place,
@@ -156,7 +161,7 @@ class Candidates:
         if isinstance(owner, ServiceImport):
             is_headless = owner.spec.type == "Headless"
         else:
-            is_headless = (owner.spec.cluster_ips or [owner.spec.cluster_ip or ""])[0] == "None"
+            is_headless = owner.is_headless
             if options["noendpoints"]:
                 cause = "`noendpoints` is in the kubernetes block, so no EndpointSlice is read"
                 yield _setting(cause, "`noendpoints` is removed", noendpoints=False)
@@ -182,7 +187,15 @@ class Candidates:
                 external_name="name.invalid",
             )
             yield self._because(*change[:4])
-        yield self._as_headless(f"{place} is of type ExternalName, and no names exist below it")
+        change = self._as_headless(f"{place} is of type ExternalName, and no names exist below it")
+        if self._endpoint:
+            headless = change.make
+            change = change._replace(
+                needed=f"{change.needed}, with a ready endpoint {self._endpoint}",
+                make=lambda scene: self._with_endpoint(headless(scene)),
+                todo=f"hsdns explain {self._endpoint}.{given}" if service_of(given) else "",
+            )
+        yield change
 
     def _of_cluster_ip(self) -> Changes:
         place, ports = self._place, [self._service_port]
@@ -340,10 +353,11 @@ class Candidates:
         shown = f"{first} to {last}" if first != last else first
         pods = {each.metadata.name for each in self._kept.pods(self._parsed.namespace)}
         if first in pods and len(ordinals) == max(ordinals) - min(ordinals) + 1:
-            return (
-                f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}",
-                f"kubectl -n {self._namespace} scale statefulset {base} --replicas={int(number) + 1}",
-            )
+            count = int(number) - min(ordinals) + 1
+            todo = f"kubectl -n {self._namespace} scale statefulset {base} --replicas={count}"
+            if count <= 0:
+                todo = f"use a name from {first} to {last}"
+            return f"; StatefulSet {base} has {counted(len(ordinals), 'replica')}: {shown}", todo
         return f"{_in_cluster(cluster)}; it has {shown}", ""
 
     def _of_hostname(self, listed: Sequence[tuple[EndpointSlice, Endpoint]]) -> Iterator[Change]:
@@ -357,6 +371,11 @@ class Candidates:
             if label not in (own.lower(), (hostname or "").lower()):
                 continue
             place = f"Pod {part.metadata.namespace}/{own}"
+            wrong = [] if hostname == label else [f"spec.hostname of {place} to {label}"]
+            wrong += [] if subdomain == name else [f"spec.subdomain of {place} to {name}"]
+            if pod is not None and POD_NAME in (pod.metadata.labels or {}):
+                stem = own.rpartition("-")[0]
+                wrong = [f"serviceName of StatefulSet {part.metadata.namespace}/{stem} to {name}"]
             if pod is None or endpoint.hostname or (hostname and subdomain == name):
                 shown = f'hostname "{endpoint.hostname}"' if endpoint.hostname else "no hostname"
                 cause = f"the endpoint of {place} has {shown} in {_slice_place(part)}"
@@ -380,7 +399,7 @@ class Candidates:
                 cause,
                 f"{place} has hostname {label} and subdomain {name}, so that its endpoint has the hostname",
                 partial(_with_hostname, endpoint.addresses, label),
-                f"set spec.hostname of {place} to {label} and spec.subdomain to {name}",
+                f"set {' and '.join(wrong)}" if wrong else "",
             )
             return
 

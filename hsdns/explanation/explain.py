@@ -15,13 +15,12 @@ from hsdns.assemble import Configuration, ServedAddress
 from hsdns.causes.alias import cause_of_missing, service_of, through
 from hsdns.causes.behind import cause_behind, cause_of_pod, leads_somewhere
 from hsdns.causes.cause import Cause
-from hsdns.causes.failing import MOST_ALIASES
 from hsdns.causes.view import View, manifest_of
 from hsdns.chain import Endpoint, Request
 from hsdns.cluster.address import address_of, is_reverse, pack_address
 from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.cluster.freshness import Dependencies
-from hsdns.cluster.lookup import NoSuchName
+from hsdns.cluster.lookup import MOST_ALIASES, NoSuchName
 from hsdns.cluster.objects import Object, Pod, Service
 from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
@@ -390,7 +389,8 @@ def _with_what_is_behind(block: Kubernetes, near: Nearest) -> str:
 
 def _is_of_port(near: Nearest) -> bool:
     """Whether the name that is meant has the port of this one, or its protocol, in another way."""
-    return near.why.startswith(("protocol and port", "the protocol of port", "the name of a port"))
+    ways = ("protocol and port", "the protocol of port", "the protocol is", "the name of a port")
+    return near.why.startswith(ways)
 
 
 def _of_family(service: ServiceReport, qtype: int) -> str:

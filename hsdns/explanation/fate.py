@@ -60,7 +60,7 @@ class Fates:
         service = found.spec if isinstance(found, Service) else ServiceSpec()
         if isinstance(found, Service):
             ips = service.cluster_ips or ([service.cluster_ip] if service.cluster_ip else [])
-            kind = "headless" if ips[:1] == ["None"] else service.type or "ClusterIP"
+            kind = "headless" if found.is_headless else service.type or "ClusterIP"
         else:
             ips = found.spec.ips or []
             kind = "headless" if spec.type == "Headless" else "ClusterSetIP"

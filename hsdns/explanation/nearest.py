@@ -118,16 +118,17 @@ async def nearest(
                 found.setdefault(name.to_text(), guess)
         if found:
             return _said(found, is_sure=forms[0].is_sure)
-    return places.unanswered(forms[0].labels, qname, home) if forms else Nearest()
+    return places.unanswered(forms[0].labels, qname, block, home) if forms else Nearest()
 
 
 def _said(found: dict[str, Guess], *, is_sure: bool) -> Nearest:
     names = [NearName(name, each.why) for name, each in found.items()]
     _, why, says = next(iter(found.values()))
-    todo = f"use {names[0].name.removesuffix('.')}" if is_sure else ""
     same = [name.removesuffix(".") for name, each in found.items() if each[1:] == (why, says)]
+    todo = f"use {' or '.join(same[:MOST_SAID])}" if is_sure else ""
     if says == ALIKE:
-        return Nearest(names, "", says.format(names=" or ".join(same)), is_sure, todo)
+        shown = says.format(names=" or ".join(same))
+        return Nearest(names, "" if is_sure else why, shown, is_sure, todo)
     shown = says.format(names=_listed(same), s="" if same[1:] else "s")
     return Nearest(names, why, shown, is_sure, todo)
 
@@ -308,6 +309,8 @@ class _Places:
         *before, name, namespace = labels
         yield Guess((*before, namespace, name, SVC), "Service and namespace are exchanged")
         places = [place for place in sorted(self._with[name]) if place != namespace]
+        meant = [place for place in places if is_mistyped(text(namespace), text(place))]
+        places = meant or places
         for place in places:
             where = f"namespace{'s' if places[1:] else ''} {_listed([*map(text, places)])}"
             why = f"Service {text(name)} is in {where}, not in {text(namespace)}"
@@ -375,7 +378,8 @@ class _Places:
             what = "StatefulSet" if pod.spec.subdomain else what
             why = f"{text(label)} is a {what}, not a Service"
             for _, service in self._endpoints_of(pod):
-                yield Guess((*service[::-1], SVC), why, "its Service is {names}")
+                if service[1] != label:  # else it is a Service, too
+                    yield Guess((*service[::-1], SVC), why, "its Service is {names}")
         if name := DEPLOYED.fullmatch(text(label)):
             why = f"{text(label)} is like the name of a Deployment's pod, which is no name in DNS"
             for own in list(self._own[namespace] if namespace else self._with):
@@ -403,18 +407,24 @@ class _Places:
             if found:
                 return
 
-    def unanswered(self, labels: Labels, qname: Name, home: Name) -> Nearest:
+    def unanswered(self, labels: Labels, qname: Name, block: Kubernetes, home: Name) -> Nearest:
         """The name that the objects mean a pod to have, if the pod stands in the place of a Service."""
         namespace = labels[-2] if len(labels) > 2 else b""
+        found: dict[str, Guess] = {}
+        missing = Nearest()
         for pod in _in_namespace(self._pods[labels[0]], namespace):
             parts = (pod.spec.hostname, pod.spec.subdomain, pod.metadata.namespace)
             name = ".".join([*(each or "" for each in parts), text(SVC), home.to_text()])
-            if all(parts) and name.lower() != qname.to_text().lower():
+            if not all(parts) or name.lower() == qname.to_text().lower():
+                continue
+            if _has_records(block, Name.from_text(name), RRType.A, home):
+                found[name] = Guess((), f"namespace {text(namespace)} has no pod {text(labels[0])}")
+            elif not missing.why:
                 name = name.removesuffix(".")
                 what = f"{text(labels[0])} is a pod, not a Service"
                 why = f"{what}; its name would be {name}, which does not exist either"
-                return Nearest((), why, is_sure=True, todo=f"hsdns explain {name}")
-        return Nearest()
+                missing = Nearest((), why, is_sure=True, todo=f"hsdns explain {name}")
+        return _said(found, is_sure=True) if found else missing
 
     def _endpoints_of(self, pod: Pod) -> Iterator[tuple[bytes, Key]]:
         """The labels of a pod below the Services that have its address."""
@@ -431,7 +441,7 @@ class _Places:
     def alike(self, form: Form) -> Guesses:
         """Names with one label that is spelt like that of the name."""
         *labels, kind = form.labels
-        if not form.is_sure or len(labels) < 2:
+        if len(labels) < 2 or not (form.is_sure or len(labels) == 2):
             return
         *before, name, namespace = labels
         namespaces, value = self._store.namespaces.copy(), self._values.get((namespace, name))
@@ -448,7 +458,10 @@ class _Places:
                     yield None
                 else:
                     found = (*labels[:at], word, *labels[at + 1 :], kind)
-                    yield Guess(found, f"spelt like {text(labels[at])}", ALIKE)
+                    why = f"spelt like {text(labels[at])}"
+                    if not form.is_sure:
+                        why = f"there is no namespace {text(namespace)}"
+                    yield Guess(found, why, ALIKE)
         port = text(before[0].removeprefix(b"_")) if before else ""
         for each in _ports(value) if kind == SVC else ():
             if is_mistyped(port, text(each.name)):

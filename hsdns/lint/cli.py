@@ -243,7 +243,8 @@ def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") 
     """Read the files under paths, each once, except the file `without`; `-` is standard input."""
     from hsdns.corefile.mounted import COREFILE
     from hsdns.lint.kustomization import kustomized
-    from hsdns.sources.file_text import as_utf8, read_file
+    from hsdns.rules.judging import is_corefile
+    from hsdns.sources.file_text import NOT_UTF8, as_utf8, is_encoded, read_file
     from hsdns.sources.manifest_folder import STANDARD_INPUT, manifest_paths, settings_remark
 
     files, problems, remarks = list[tuple[str, bytes]](), list[str](), list[str]()
@@ -279,6 +280,8 @@ def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") 
         remark = settings_remark(content, path, paths)
         if remark:
             remarks.append(remark)
+        elif is_encoded(path) and is_corefile(path, content):
+            problems.append(f"{path}:1:1: {NOT_UTF8}")
         else:
             files.append((path, content))
     return Listed(files, problems, remarks, frozenset(patched))

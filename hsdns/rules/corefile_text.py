@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from hsdns.assemble import AssembledBlock, assemble
+from hsdns.assemble import AssembledBlock, assemble, plugin_class
 from hsdns.corefile.keys import parse_key, split_ip_port
 from hsdns.corefile.lexer import Files, Source, tokenize
 from hsdns.corefile.mounted import Mounted
@@ -39,6 +39,7 @@ from hsdns.wire.name import Name
 
 DNS_PORT: Final = 53
 _NAMES: Final = frozenset(ORDER) | NOT_YET
+_PLUGIN_NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 _MISSPELT: Final = 0.75  # difflib's ratio
 _PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)
 _IMPORT: Final = re.compile(r'nothing to import|snippet "')
@@ -77,6 +78,7 @@ class CorefileText(Files):
         self._errors = Errors(collecting=True)
         self._warnings: dict[str, None] = {}
         self._unknown: set[str] = set()
+        self._folders: set[str] = set()  # of which files are known, so that those are all
 
     @cached_property
     def blocks(self) -> Sequence[ServerBlock]:
@@ -103,7 +105,9 @@ class CorefileText(Files):
         """Read a file of a ConfigMap; what is not known counts as empty."""
         try:
             if self.mounted is not None:
-                return self.mounted.open_file(path)
+                found = self.mounted.open_file(path)
+                self._folders.add(os.path.dirname(path))
+                return found
         except FileNotFoundError:
             if os.path.dirname(path) == os.path.dirname(self.source.file):
                 raise  # the ConfigMap would have it
@@ -115,7 +119,9 @@ class CorefileText(Files):
     def list_files(self, pattern: str) -> Sequence[str]:
         """List the files of ConfigMaps that match a glob."""
         found = self.mounted.list_files(pattern) if self.mounted is not None else ()
-        if not found:
+        if found:
+            self._folders.add(os.path.dirname(pattern))
+        else:
             self._unknown.add(pattern)
         return found
 
@@ -132,7 +138,7 @@ class CorefileText(Files):
                 continue
             known = [_on_any_machine(each) for each in block.directives if _is_known(each)]
             is_whole = len(known) == len(block.directives)
-            if is_whole and block.keys[0].position not in self._importing:
+            if is_whole and block.keys[0].position not in self.importing:
                 whole.append((block, block._replace(directives=tuple(known))))
                 continue
             # The unknown part may have kubernetes.
@@ -156,15 +162,16 @@ class CorefileText(Files):
             yield SetUp(block, known, assembled)
 
     @cached_property
-    def _importing(self) -> set[Position]:
+    def importing(self) -> set[Position]:
         """The first key of each block in which, before the next one, what is not known is imported."""
         folder = os.path.dirname(self.source.file)
+        unknown = {each for each in self._unknown if os.path.dirname(each) not in self._folders}
         firsts = [block.keys[0].position for block in self.blocks]
         firsts = [each for each in firsts if self.source.has(each)]
         return {
             max(before)
             for word, target in pairwise(tokenize(self.source))
-            if word.text == "import" and os.path.join(folder, target.text) in self._unknown
+            if word.text == "import" and os.path.join(folder, target.text) in unknown
             if (before := [each for each in firsts if each < word.position])
         }
 
@@ -173,7 +180,7 @@ class CorefileText(Files):
         """All with which CoreDNS does not start, but for files that only its machine has."""
         assert self.setup is not None, "they are found first"
         levels = {
-            each.name.position: _level_of(each.name.text)
+            each.name.position: _level_of(each.name.text, block)
             for block in self.blocks
             for each in block.directives
             if each.name.text not in _NAMES
@@ -279,10 +286,13 @@ def split_position(text: str) -> tuple[Position | None, str]:
     return Position(found[1], int(found[2]), int(found[3])), found[4]
 
 
-def _level_of(word: str) -> str:
+def _level_of(word: str, block: ServerBlock) -> str:
     """The level of a finding about an unknown directive, "" for that of the rule."""
     if word in EXTERNAL:
         return "warning"
+    plugins = (plugin_class(each.name.text) for each in block.directives if _is_known(each))
+    if not _PLUGIN_NAME.fullmatch(word) or any(word in each.PROPERTIES for each in plugins):
+        return ""
     is_misspelt = about_directive(word) or get_close_matches(word, _NAMES, n=1, cutoff=_MISSPELT)
     return "" if is_misspelt else "note"
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from hsdns.cluster.controllers.kinds import Workload
 from hsdns.cluster.objects import Service, ServicePort, labels_text
 from hsdns.corefile.tree import Position, did_you_mean
-from hsdns.rules.objects import Manifest, Objects, is_headless, value_at
+from hsdns.rules.objects import Manifest, Objects, value_at
 
 PRESENT: Final = "present"
 SERVICE: Final = "Service"
@@ -183,13 +183,13 @@ def _policy(service: Service) -> str:
     if spec.ip_family_policy:
         return spec.ip_family_policy
     # k8s.io/kubernetes pkg/registry/core/service/storage/alloc.go initIPFamilyFields
-    return "SingleStack" if spec.selector or not is_headless(service) else "RequireDualStack"
+    return "SingleStack" if spec.selector or not service.is_headless else "RequireDualStack"
 
 
 # The fields of Services that are not of type ExternalName, which has only a CNAME record.
 _FIELDS: Final[tuple[tuple[str, Callable[[Service], str | None]], ...]] = (
     ("spec.selector", lambda it: labels_text(dict(sorted((it.spec.selector or {}).items()))) or None),
-    ("spec.clusterIP", lambda it: "None" if is_headless(it) else "an address"),
+    ("spec.clusterIP", lambda it: "None" if it.is_headless else "an address"),
     ("spec.publishNotReadyAddresses", lambda it: str(bool(it.spec.publish_not_ready_addresses)).lower()),
     ("spec.ipFamilyPolicy", _policy),
 )  # fmt: skip

@@ -2,14 +2,14 @@
 
 Path: doctor/cli.py (a subject of diagnosis.py) -> here -> causes/failing.py.
 Rule 1: objects of a cluster are judged as they are.  Of manifests that make one, it is the state after the controllers
-        have made their pods and slices, as hsdns serves it.
+        have made their pods and slices, as hsdns serves it.  They may lack the pods of a selector, as lint judges it.
 Rule 2: names that fail because of the same object are one row, with the cause of the first of them.  Those come first
         that have failed last, as far as their objects say since when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.objects import Pod
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError
+from hsdns.rules.checks.services import selector
 from hsdns.rules.corefile_text import zones_of
 from hsdns.rules.diagnosis import MAIN, Subject
 from hsdns.rules.objects import Objects
@@ -41,13 +42,14 @@ class FailingNames(NamedTuple):
 class Names(NamedTuple):
     """The names that the objects mean to exist: those that fail, how many there are, or why that is not known.
 
-    `told` has the findings that say no more, by code and object.
+    `told` has the findings that say no more, by code and object; of `unclear` names the files may lack the pods.
     """
 
     failing: list[FailingNames]
     total: int
     told: Collection[tuple[str, str]] = ()
     unknown: str = ""
+    unclear: Sequence[str] = ()
 
     @property
     def fail(self) -> int:
@@ -61,24 +63,35 @@ def failing_names(subject: Subject) -> Names:
     if SLICES in view.unknown:
         return Names([], 0, unknown=view.unknown[SLICES])
     zone, places = _zone(subject.objects), subject.places
-    view.domain = zone
+    view.domain, view.exposed = zone, _exposed(subject.objects)
     found: dict[tuple[str, ...], FailingNames] = {}
-    told = set()
+    told, unclear = set[tuple[str, str]](), list[str]()
+    clear = None if subject.is_cluster else {each.place for each in selector(subject.objects)}
     for name, cause in failing(view):
         key = service_of(name)
         service = f"Service {'/'.join(key)}"
         if places is not None and places.isdisjoint((service, cause.place)):
+            continue
+        if clear is not None and cause.code == "HS101" and not clear & _written(cause.place):
+            unclear.append(f"{name}.{zone}")
             continue
         of = view.services.get(key)
         alias = "/".join(key) if of is not None and of.spec.external_name else ""
         alike = cause.code, cause.place, cause.todo, alias
         found.setdefault(alike, FailingNames([], cause)).names.append(f"{name}.{zone}")
         slices = (f"EndpointSlice {key[0]}/{each.metadata.name}" for each in view.slices(key))
-        told |= {(cause.code, place) for place in (cause.place, service, *slices)}
+        objects = (cause.place, service, *slices)
+        told |= {(cause.code, place) for each in objects for place in _written(each)}
     groups = sorted(found.values(), key=lambda each: each.names[0].split(".")[::-1])
     groups.sort(key=lambda each: each.cause.since, reverse=True)  # the latest first
     every = (f"Service {'/'.join(service_of(each.name))}" for each in intended(view))
-    return Names(groups, sum(places is None or each in places for each in every), told)
+    total = sum(places is None or each in places for each in every) - len(unclear)
+    return Names(groups, total, told, unclear=unclear)
+
+
+def _written(place: str) -> set[str]:
+    """How a finding may name an object: files need not name the default namespace."""
+    return {place, place.replace(" default/", " ")}
 
 
 def unread_of(subject: Subject, names: Names) -> dict[str, str]:
@@ -125,3 +138,11 @@ def _zone(objects: Objects) -> str:
                 if is_own and not is_reverse(Name.from_labels((b"a", b"b", *zone.labels))):
                     return zone.to_text().removesuffix(".")
     return DOMAIN
+
+
+def _exposed(objects: Objects) -> list[str]:
+    """The namespaces that the only kubernetes block serves; none if it serves all."""
+    blocks = [*objects.kubernetes_blocks]
+    lines = (each for placed in blocks for each in placed.directive.lines)
+    named = (each.args for each in lines if each.name.text == "namespaces")
+    return [each.text for args in named for each in args] if len(blocks) == 1 else []

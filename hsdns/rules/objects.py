@@ -287,7 +287,7 @@ class Objects:
     @property
     def headless(self) -> Iterator[tuple[Manifest, Service]]:
         """The headless Services."""
-        return (each for each in self.services if is_headless(each[1]))
+        return (each for each in self.services if each[1].is_headless)
 
     @property
     def manual(self) -> Iterator[tuple[Manifest, Service]]:
@@ -481,11 +481,6 @@ def texts_of(value: Any, field: str) -> Iterator[tuple[str, str]]:
 def is_near(one: Manifest, other: Manifest) -> bool:
     """Whether two objects may be in the same namespace."""
     return one.namespace == other.namespace or not one.namespace or not other.namespace
-
-
-def is_headless(service: Service) -> bool:
-    """Whether a Service is headless."""
-    return service.spec.type != "ExternalName" and service.spec.cluster_ip == "None"
 
 
 def _pods_of(manifest: Manifest) -> Iterator[PodSet]:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
 # Source: Kubernetes API concepts; all lists have the field selector `metadata.name`, pods also `status.podIP`.
 
 
+T = TypeVar("T")
 DEADLINE: Final = 1.0  # seconds for all lists
 SLICES_PAGE: Final = 100  # slices on a page: each has up to 1000 endpoints
 MAX_SERVICES: Final = 4  # Services for one question
@@ -203,8 +204,8 @@ class _Reader:
         scope = Scope(Resource("Deployment", "deployments", "/apis/apps/v1", Service), namespace)
         query = {"limit": "1", "fieldSelector": f"metadata.name={name}"}
         with suppress(Unreachable, msgspec.MsgspecError):
-            body = await get_body(self._transport, scope, query)
-            for each in msgspec.json.decode(body, type=Workloads).items or ():
+            page = await list_page(self._transport, scope, query, ListOf[Workload])
+            for each in page.items or ():
                 labels = labels_text(each.spec.template.metadata.labels or {})
                 await self._list(
                     Scope(PODS, namespace, labels), limit=MAX_SERVICES, is_needed=False
@@ -269,17 +270,18 @@ class _Meta(msgspec.Struct, frozen=True):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class Workloads(msgspec.Struct):
-    """Lists of apps/v1 and batch/v1."""
+class ListOf(msgspec.Struct, Generic[T]):
+    """A page of a list, with its objects as they are decoded from manifests."""
 
-    items: list[Workload] | None = None
+    items: list[T] | None = None
     metadata: _Meta = _Meta()
 
 
-class _Pods(msgspec.Struct):
-    """core/v1 PodList."""
-
-    items: list[PodManifest] | None = None
+async def list_page(
+    transport: Transport, scope: Scope, query: dict[str, str], page: type[ListOf[T]]
+) -> ListOf[T]:
+    """A page; raise Unreachable or msgspec.MsgspecError."""
+    return msgspec.json.decode(await get_body(transport, scope, query), type=page)
 
 
 async def read_pod(
@@ -327,8 +329,9 @@ async def pods_page(
     transport: Transport, namespace: str | None, query: dict[str, str]
 ) -> list[PodManifest]:
     """A page of the pods of a namespace, or of all."""
-    page = await get_body(transport, Scope(PODS, namespace), query)
-    return msgspec.json.decode(page, type=_Pods).items or []
+    return (
+        await list_page(transport, Scope(PODS, namespace), query, ListOf[PodManifest])
+    ).items or []
 
 
 REFUSED: Final = 60.0  # seconds in which a kind that may not be read is not asked for again

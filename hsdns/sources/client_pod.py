@@ -27,7 +27,7 @@ from hsdns.apiserver.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource, 
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.causes.view import View
 from hsdns.cluster.controllers.document import Document
-from hsdns.cluster.controllers.kinds import Container, NetworkPolicy, PodManifest
+from hsdns.cluster.controllers.kinds import Container, NetworkPolicy, PodManifest, Workload
 from hsdns.cluster.controllers.kinds import Event as EventObject
 from hsdns.cluster.controllers.network_policy import (
     KNOWN,
@@ -42,7 +42,7 @@ from hsdns.cluster.controllers.simulation import running_pods
 from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.objects import EndpointSlice, Namespace, Service, ServiceSpec, labels_text
 from hsdns.cluster.source import MAX_PODS, OTHER_PODS, PodReading
-from hsdns.sources.api_server import DEADLINE, SLICES_PAGE, Workloads, get_body, pods_page
+from hsdns.sources.api_server import DEADLINE, SLICES_PAGE, ListOf, list_page, pods_page
 from hsdns.sources.cluster_dump import Listed, list_all
 from hsdns.sources.manifest_file import read_manifest_file, read_objects
 
@@ -247,24 +247,6 @@ _WORKLOADS: Final = {
 }
 
 
-class _Slices(msgspec.Struct):
-    """discovery/v1 EndpointSliceList."""
-
-    items: list[EndpointSlice] | None = None
-
-
-class _Services(msgspec.Struct):
-    """core/v1 ServiceList."""
-
-    items: list[Service] | None = None
-
-
-class _Events(msgspec.Struct):
-    """core/v1 EventList."""
-
-    items: list[EventObject] | None = None
-
-
 async def read_view(
     transport: Transport,
     namespace: str,
@@ -307,21 +289,21 @@ async def read_view(
 
     async def read_slices() -> None:
         scope, query = Scope(ENDPOINT_SLICES, namespace), {"limit": str(SLICES_PAGE)}
-        page = msgspec.json.decode(await get_body(transport, scope, query), type=_Slices)
+        page = await list_page(transport, scope, query, ListOf[EndpointSlice])
         view.add(("EndpointSlice", each) for each in page.items or ())
 
     async def read_workloads(kind: str, group_version: str) -> None:
         resource = Resource(kind, f"{kind.lower()}s", f"/apis/{group_version}", Service)
         scope, query = Scope(resource, namespace), {"limit": str(MOST_WORKLOADS)}
-        page = msgspec.json.decode(await get_body(transport, scope, query), type=Workloads)
+        page = await list_page(transport, scope, query, ListOf[Workload])
         view.add((kind, each) for each in page.items or ())
         if page.metadata.continue_:
             view.unknown[resource.plural] = f"only {MOST_WORKLOADS} were read"
 
     async def read_services() -> None:
-        body = await get_body(transport, Scope(SERVICES, namespace), {"limit": str(MOST_WORKLOADS)})
-        found = msgspec.json.decode(body, type=_Services).items
-        view.add(("Service", each) for each in found or ())
+        scope, query = Scope(SERVICES, namespace), {"limit": str(MOST_WORKLOADS)}
+        page = await list_page(transport, scope, query, ListOf[Service])
+        view.add(("Service", each) for each in page.items or ())
 
     async def read_events() -> None:
         """Why pods were not created, if that may be read."""
@@ -329,9 +311,8 @@ async def read_view(
         query = {"fieldSelector": "type=Warning,reason=FailedCreate", "limit": str(OTHER_PODS)}
         with suppress(Unreachable, msgspec.MsgspecError, TimeoutError):
             async with asyncio.timeout(seconds):
-                body = await get_body(transport, scope, query)
-                found = msgspec.json.decode(body, type=_Events).items
-                view.add(("Event", each) for each in found or ())
+                page = await list_page(transport, scope, query, ListOf[EventObject])
+                view.add(("Event", each) for each in page.items or ())
 
     kinds = (
         read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()

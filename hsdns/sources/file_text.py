@@ -14,6 +14,7 @@ import zlib
 from typing import Final
 
 MAX_FILE_LEN: Final = 128 * 1024 * 1024  # octets; as a dump of 10,000 Services with their Pods has
+NOT_UTF8: Final = "this Corefile is UTF-16 or packed with gzip, which CoreDNS does not read; write it as text in UTF-8"
 _GZIP: Final = b"\x1f\x8b"
 # Longer marks first: that of UTF-16 begins that of UTF-32.
 _MARKS: Final = (
@@ -29,6 +30,13 @@ def read_file(path: str) -> bytes:
     """The text of a file in UTF-8, of a longer one than MAX_FILE_LEN only the beginning; raise OSError."""
     with open(path, "rb") as file:
         return as_utf8(file.read(MAX_FILE_LEN + 1), path)
+
+
+def is_encoded(path: str) -> bool:
+    """Whether a file is in another encoding than UTF-8, or packed; raise OSError."""
+    with open(path, "rb") as file:
+        first = file.read(4)
+    return first.startswith((_GZIP, *(mark for mark, _ in _MARKS[1:]))) or b"\0" in first[:2]
 
 
 def as_utf8(content: bytes, path: str) -> bytes:

@@ -71,7 +71,7 @@ class FakeCluster:
         self.caches = {kind.name: WatchCache(kind, history) for kind in KINDS}
         self._version = 0
         self._watches: dict[Watch, None] = {}
-        self._faults: list[tuple[Fault, str, bool | None]] = []
+        self.faults: list[tuple[Fault, str, bool | None]] = []
         self._grants: dict[tuple[str, str], set[str]] = {
             (verb, kind.plural): {EVERYWHERE} for verb in VERBS for kind in KINDS
         }
@@ -109,11 +109,6 @@ class FakeCluster:
         return [stored.manifest for _, stored in cache.snapshot(self._version)]
 
     @property
-    def resource_version(self) -> str:
-        """The newest version handed out."""
-        return str(self._version)
-
-    @property
     def watches(self) -> list[Watch]:
         """The open watches."""
         return list(self._watches)
@@ -124,11 +119,7 @@ class FakeCluster:
         self, fault: Fault, *, path: str = "", watch: bool | None = None, times: int = 1
     ) -> None:
         """Inject a fault into the next requests whose path contains a text: watches, lists, or both (None)."""
-        self._faults += [(fault, path, watch)] * times
-
-    def clear_faults(self) -> None:
-        """Remove the faults that no request got."""
-        self._faults.clear()
+        self.faults += [(fault, path, watch)] * times
 
     def drop_watches(self) -> None:
         """End every open watch at once, as a restarting server does."""
@@ -139,12 +130,6 @@ class FakeCluster:
         """Forget the history: a watch or page from an older resourceVersion is answered with 410."""
         for cache in self.caches.values():
             cache.compact(self._version)
-
-    def expire_watches(self) -> None:
-        """Send a 410 as ERROR event down every watch, after what is due, and end it."""
-        body = status_body(410, "Expired", f"too old resource version: 1 ({self._version})")
-        self.send_line(error_line(body))
-        self.end_watches()
 
     def bookmark(self) -> None:
         """Send a bookmark down every watch that allows them, after what is due."""
@@ -212,7 +197,8 @@ class FakeCluster:
         return response._replace(headers={"Content-Type": PROTOBUF}, body=octets)
 
     def _answer(self, path: str, query: Mapping[str, str], token: str | None) -> Response:
-        self.requests.append(_path_qs(path, query))
+        words = "&".join(f"{name}={text}" for name, text in query.items())
+        self.requests.append(f"{path}?{words}" if query else path)
         is_watch = query.get("watch") in ("true", "1")
         fault = self._fault(path, is_watch)
         if fault.status or fault.refused:
@@ -347,9 +333,9 @@ class FakeCluster:
         return None
 
     def _fault(self, path: str, is_watch: bool) -> Fault:
-        for at, (fault, part, watch) in enumerate(self._faults):
+        for at, (fault, part, watch) in enumerate(self.faults):
             if part in path and watch in (None, is_watch):
-                del self._faults[at]
+                del self.faults[at]
                 return fault
         return Fault()
 
@@ -397,7 +383,3 @@ def _refusal_too_large(asked: int, current: int) -> Response:
     details = {"retryAfterSeconds": 1, "causes": [cause]}
     refusal = _refusal(504, "Timeout", message, details=details)
     return refusal._replace(headers={**JSON, "Retry-After": "1"})
-
-
-def _path_qs(path: str, query: Mapping[str, str]) -> str:
-    return f"{path}?{'&'.join(f'{name}={text}' for name, text in query.items())}" if query else path

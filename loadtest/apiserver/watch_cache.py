@@ -267,7 +267,7 @@ class Watch:
         self.cache = cache
         self.bookmarks = bookmarks
         self.ended = False
-        self.wake: Callable[[], None] = _no_wake
+        self.wake: Callable[[], None] = lambda: None
         self.encode: Callable[[bytes], bytes] = bytes  # of a line, as it is sent
         self._selection = selection
         self._position = cache.position_after(since)
@@ -372,7 +372,3 @@ def _last_state(before: Stored, version: int) -> bytes:
     last = before.manifest
     last["metadata"]["resourceVersion"] = str(version)
     return msgspec.json.encode(last)
-
-
-def _no_wake() -> None:
-    pass

@@ -33,15 +33,11 @@ def _aliases(value: str, more: Callable[[str], str]) -> bytes:
     return f"{_HEAD}a: &a0 {value}\n{levels}metadata: {{name: a, labels: *a11}}\n".encode()
 
 
-def _repeated(value: str, anchor: str, times: int) -> str:
-    return f"&{anchor} {value}{f', *{anchor}' * times}"
-
-
 def _lists_of_aliases() -> bytes:
     """Documents of 1 KB, each of which stands for 10,000 objects."""
     item = "{apiVersion: v1, kind: Namespace, metadata: {name: a}}"
     for anchor in ("n", "l"):
-        item = f"{{apiVersion: v1, kind: List, items: [{_repeated(item, anchor, 99)}]}}"
+        item = f"{{apiVersion: v1, kind: List, items: [&{anchor} {item}{f', *{anchor}' * 99}]}}"
     return _filled(f"---\n{item}\n")
 
 

@@ -243,7 +243,10 @@ def _row(it: Outcome) -> list[str]:
         _ms(events and events.median),
         _ms(events and events.p99),
         _ms(events and events.worst),
-        *(_percent(it.probes(each)) for each in ("health", "TCP", "DoT", "DoH")),
+        *(
+            "" if share is None else f"{share:.0%}"
+            for share in map(it.probes, ("health", "TCP", "DoT", "DoH"))
+        ),
         f"{it.cpu:.1f}",
         f"{it.memory_peak / MB:.0f}",
         _remarks(it),
@@ -260,10 +263,6 @@ def _compared(honest: Honest | None) -> str:
 
 def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds * 1e3:,.{0 if seconds >= 0.1 else 1}f}"
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}"
 
 
 def _remarks(it: Outcome) -> str:
@@ -325,13 +324,16 @@ def section(
     parts += [
         found.rstrip()
         for row in rows
-        if (found := _table(row, outcomes, _turned_markdown, "### {key}\n\n{title}.\n\n"))
+        if (
+            found := _table(
+                row,
+                outcomes,
+                lambda rows: markdown(turned(rows), range(len(rows))),
+                "### {key}\n\n{title}.\n\n",
+            )
+        )
     ]
     return "\n\n".join(parts)
-
-
-def _turned_markdown(rows: Rows) -> str:
-    return markdown(turned(rows), range(len(rows)))
 
 
 def _table(row: Row, outcomes: Sequence[Outcome], render: Callable[[Rows], str], title: str) -> str:

@@ -12,7 +12,6 @@ Rule 4: all the time there are probes: of /health as requested by a kubelet, and
 from __future__ import annotations
 
 import socket
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -256,25 +255,23 @@ def health_probe(port: int) -> Callable[[], bool]:
 
 def tcp_probe(port: int, query: bytes) -> Callable[[], bool]:
     """Send a query over TCP."""
-
-    def probe() -> bool:
-        with socket.create_connection(("127.0.0.1", port), TIMEOUT) as sock:
-            sock.sendall(frame(query))
-            return sock.recv(4096)[2:4] == query[:2]
-
-    return probe
+    return lambda: _is_answered(_connect(port), query)
 
 
 def dot_probe(port: int, query: bytes) -> Callable[[], bool]:
     """Send a query over TLS, from the address of the clients that attack over HTTPS."""
     context = client_context("dot")
+    return lambda: _is_answered(context.wrap_socket(_connect(port)), query)
 
-    def probe() -> bool:
-        with _over_tls(context, port) as sock:
-            sock.sendall(frame(query))
-            return sock.recv(4096)[2:4] == query[:2]
 
-    return probe
+def _connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), TIMEOUT)
+
+
+def _is_answered(connected: socket.socket, query: bytes) -> bool:
+    with connected as sock:
+        sock.sendall(frame(query))
+        return sock.recv(4096)[2:4] == query[:2]
 
 
 def doh_probe(port: int, query: bytes) -> Callable[[], bool]:
@@ -283,7 +280,7 @@ def doh_probe(port: int, query: bytes) -> Callable[[], bool]:
 
     def probe() -> bool:
         received = bytearray()
-        with _over_tls(context, port) as sock:
+        with context.wrap_socket(_connect(port)) as sock:
             sock.sendall(opening() + request(1, header_block(dns_path(query))))
             while data := sock.recv(4096):
                 received += data
@@ -292,7 +289,3 @@ def doh_probe(port: int, query: bytes) -> Callable[[], bool]:
         return False
 
     return probe
-
-
-def _over_tls(context: ssl.SSLContext, port: int) -> ssl.SSLSocket:
-    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), TIMEOUT))

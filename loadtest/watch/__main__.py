@@ -74,7 +74,9 @@ def measure_all(
     if {START, LATENCY, RETURN} & set(plan.parts):
         with _api(assets, progress) as api:
             context["watched in starts and single writes"] = api.title
-            for services in _sizes_of(plan):
+            for services in (
+                [0, *sorted(plan.sizes)] if START in plan.parts else [latency_size(plan.sizes)]
+            ):
                 api.create_up_to(services, plan.endpoints, progress)
                 if START in plan.parts:
                     long_idle = plan.long_idle and services > 0
@@ -115,11 +117,6 @@ def _api(assets: str | None, progress: Progress) -> Api:
         return FakeApiProcess()
     progress.log("starting etcd and kube-apiserver")
     return RealApi(assets)
-
-
-def _sizes_of(plan: Plan) -> list[int]:
-    # An empty cluster first: nothing is deleted here.
-    return [0, *sorted(plan.sizes)] if START in plan.parts else [latency_size(plan.sizes)]
 
 
 def latency_size(sizes: Iterable[int]) -> int:

@@ -31,7 +31,7 @@ from loadtest.bench import Progress
 from loadtest.dns import service_name
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Opened, Process
-from loadtest.programs import ROOT
+from loadtest.programs import ROOT, configuration
 
 PAGE: Final = 500  # objects in one answer to a list
 TIMEOUT: Final = 120.0  # seconds for one answer
@@ -46,12 +46,6 @@ _CONNECTIONS = 32
 _REAL_BATCH = 2_000  # Services that are created at once
 _FAKE_BATCH = 50 * SERVICES_PER_NAMESPACE  # Services in one request to load more
 _EXISTS = 409  # the status
-_KUBECONFIG: Final = """\
-{{"apiVersion": "v1", "kind": "Config",
-"clusters": [{{"name": "bench", "cluster": {{"server": "{url}", "certificate-authority-data": "{authority}"}}}}],
-"users": [{{"name": "bench", "user": {{"token": "{token}"}}}}],
-"contexts": [{{"name": "bench", "context": {{"cluster": "bench", "user": "bench"}}}}], "current-context": "bench"}}
-"""
 
 
 class Access:
@@ -319,9 +313,8 @@ class RealApi(Opened):
         authority, path = self.authority, self.folder / "kubeconfig"
         self.access = Access(self.port, authority.decode(), self.admin, path)
         encoded = b64encode(authority).decode()
-        path.write_text(
-            _KUBECONFIG.format(url=self.access.url, authority=encoded, token=self.admin)
-        )
+        words = {"url": self.access.url, "authority": encoded, "token": self.admin}
+        path.write_text(configuration("kubeconfig.json", **words))
         return self.is_ready()
 
     def is_ready(self) -> bool:

@@ -83,26 +83,6 @@ def test_it_is_what_the_chain_answers(
     assert messages[0].ednsflags == messages[1].ednsflags
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(f"prometheus\ncache 30\nlog\n{KUBERNETES}", id="cached"),
-        pytest.param(f"prometheus\nlog\n{KUBERNETES}", id="not-cached"),
-    ],
-)
-def test_nothing_is_counted_or_logged(
-    twin: ModuleType, text: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "hsdns.plugin.log")
-    memory_server = MemoryServer(block(text), twin, OBJECTS)
-    memory_server.runtime.now = time.monotonic()
-    memory_server.from_chain(ask(WEB))
-    memory_server.apply(CHANGES["another-address"])
-    before = memory_server.runtime.metrics.to_text(), len(caplog.records)
-    assert recomputes(memory_server, ask(WEB))
-    assert (memory_server.runtime.metrics.to_text(), len(caplog.records)) == before
-
-
 def test_the_first_one_who_asks_counts_as_if_the_chain_had_answered(twin: ModuleType) -> None:
     """A mark of `cache` that has ended is not set by a reply that nobody has asked for."""
     counted = []

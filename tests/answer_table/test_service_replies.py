@@ -105,19 +105,6 @@ USUAL = (
 )
 
 
-@pytest.mark.parametrize("question", section(TABLES, "left to the chain").splitlines())
-def test_others_are_left_to_the_chain(question: str) -> None:
-    many = [f"10.{high}.{low}.1" for high in range(5) for low in range(250)]
-    others = (
-        service("default/out", external="www.example.org"),
-        service("default/empty"),
-        service("default/big"),
-        endpoint_slice("default/big-1", "big", *many),
-    )
-    server = prepared(KUBERNETES, (*USUAL, *others))
-    assert made(server, ask(question)) is None
-
-
 @pytest.mark.parametrize(
     ("text", "is_made"), columns(TABLES, "blocks in which replies about Services are made")
 )

@@ -17,7 +17,7 @@ from hsdns.cluster.objects import Upserted
 from hsdns.plugins.cache import Cache
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
-from hsdns.wire.encode import encode, encode_query
+from hsdns.wire.encode import encode
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import RR, TC, Reply
 from tests.answer_table.corefiles import (
@@ -30,7 +30,6 @@ from tests.answer_table.corefiles import (
     many_endpoints,
 )
 from tests.support.cluster.objects import endpoint_slice, service
-from tests.support.plugins.dialogue import make_question
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 from tests.support.servers.table_over_udp import TableOverUdp
 from tests.support.tables import columns
@@ -44,20 +43,6 @@ def test_writer_is_needed_where_any_block_is_cacheable(twin: ModuleType) -> None
     assert memory_server.stores("web.default.svc.cluster.local.")
     assert not memory_server.stores("example.org.")
     assert not MemoryServer(block("whoami"), twin).has_table
-
-
-@pytest.mark.parametrize(("question", "is_stored"), columns(TABLES, "stored"))
-def test_stored(twin: ModuleType, question: str, is_stored: str) -> None:
-    memory_server = MemoryServer(block(KUBERNETES), twin, OBJECTS)
-    query = make_question(question).query
-    memory_server.from_chain(encode_query(query, 7))
-    memory_server.from_chain(encode_query(query, 8))  # the first NXDOMAIN of a zone is its template
-    found = memory_server.from_table(encode_query(query, 99))
-    assert str(found is not None) == is_stored
-    if found is not None:
-        assert found == memory_server.from_chain(encode_query(query, 99), stores=False)
-    else:
-        assert memory_server.writer.table.statistics().entries == 0
 
 
 def test_addresses_of_pods_are_stored_when_asked_for_again(twin: ModuleType) -> None:

@@ -19,7 +19,7 @@ import pytest
 from msgspec.structs import replace
 
 from hsdns.apiserver.access import Access, Endpoint, InCluster, Pem
-from hsdns.apiserver.client import ApiClient, TlsContexts, describe, is_away, user_agent
+from hsdns.apiserver.client import ApiClient, TlsContexts, describe, user_agent
 from hsdns.apiserver.connections import (
     ConnectTimeout,
     HttpFault,
@@ -43,8 +43,6 @@ from tests.support.apiserver.scripted_http import (
 )
 
 pytestmark = pytest.mark.sockets
-
-PAGE = "<html><body>503 Service Unavailable</body></html>"
 
 
 class Setting:
@@ -146,41 +144,6 @@ async def test_what_is_asked() -> None:
         assert header(head, "Impersonate-User") == ["jane"]
         assert header(head, "User-Agent") == [user_agent()]
         assert setting.client.server == server.url + "/k8s"
-
-
-@pytest.mark.parametrize(
-    ("answer", "status", "text"),
-    [
-        pytest.param(said("200 OK", b"abc"), 200, "abc", id="length"),
-        pytest.param(chunked(b"ab", b"c", b""), 200, "abc", id="chunked"),
-        pytest.param(Said(b"HTTP/1.0 200 OK\r\n\r\nabc", "close"), 200, "abc", id="until-the-end"),
-        pytest.param(said("503 Service Unavailable", PAGE.encode()), 503, PAGE, id="html-503"),
-        pytest.param(said("404 Not Found", b"404 page not found\n"), 404, "404 page not found\n", id="404"),
-        pytest.param(said("410 Gone", b"\xff{}"), 410, "\ufffd{}", id="410-not-utf8"),
-        pytest.param(said("302 Found", b"", "keep", "Location: http://192.0.2.1/"), 302, "", id="redirect"),
-        pytest.param(said("500 Error", b"x" * 5000), 500, "x" * 4096, id="long"),
-    ],
-)  # fmt: skip
-async def test_status_and_body_are_passed_on(answer: Said, status: int, text: str) -> None:
-    async with Serving(lambda head: answer) as server:
-        setting = server.setting()
-        assert await setting.ask() == (status, text)
-
-
-async def test_what_is_written() -> None:
-    async with Serving() as server:
-        setting = server.setting()
-        assert await setting.client.send("DELETE", "/api/v1/x") == (200, "{}")
-        media = "application/merge-patch+json"
-        assert await setting.client.send("PATCH", "/api/v1/x", b'{"a": 1}', media) == (200, "{}")
-        delete, patch = server.requests
-        assert delete.startswith("DELETE /api/v1/x HTTP/1.1\r\n")
-        assert patch.startswith("PATCH /api/v1/x HTTP/1.1\r\n")
-        sent = [
-            header(each, "Content-Type") + header(each, "Content-Length")
-            for each in (delete, patch)
-        ]
-        assert sent == [[], [media, "8"]]
 
 
 def test_a_dead_peer_is_noticed_by_the_kernel() -> None:
@@ -333,25 +296,6 @@ def of_tls(reason: str) -> ssl.SSLError:
 )  # fmt: skip
 def test_describe(error: BaseException, sentence: str) -> None:
     assert describe(ACCESS, error, 7.0) == f"https://host:443 {sentence}"
-
-
-def test_is_away() -> None:
-    """Which errors say that nothing listens at the address."""
-    away = (
-        ConnectionRefusedError(errno.ECONNREFUSED, "x"),
-        OSError(errno.EHOSTUNREACH, "x"),
-        TimeoutError(errno.ETIMEDOUT, "x"),
-        socket.gaierror(-2, "x"),
-        ConnectTimeout(),
-    )
-    there = (
-        TimeoutError(),
-        NoResponse(),
-        Lost(ConnectionResetError(errno.ECONNRESET, "x")),
-        of_tls("X"),
-        ProxyUnreachable(ConnectionRefusedError(111, "x")),
-    )
-    assert [is_away(each) for each in (*away, *there)] == [True] * 5 + [False] * 5
 
 
 def test_the_password_of_a_proxy_is_not_shown() -> None:

@@ -15,8 +15,8 @@ import pytest
 from hsdns.apiserver.watcher import Contact
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.sources.api_access import WatchOptions
-from loadtest.apiserver import faults
 from loadtest.apiserver.watch_cache import Manifest
+from tests.support.apiserver import faults
 from tests.support.apiserver.api_under_test import EVERYTHING, FakeUnderTest, RealUnderTest
 from tests.support.apiserver.real_api import RealApi, missing_assets
 from tests.support.apiserver.tcp_proxy import TcpProxy

@@ -17,10 +17,10 @@ from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES
 from hsdns.apiserver.watch_event import status_text
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.store import Store, StoreSettings
-from loadtest.apiserver import faults
 from loadtest.apiserver.fake_cluster import FakeCluster, Response
 from loadtest.apiserver.faults import Fault, FaultInjector
 from loadtest.apiserver.watch_cache import Manifest, Watch
+from tests.support.apiserver import faults
 from tests.support.cluster.reverse_index import owners_by_address
 from tests.support.effort import tries
 
@@ -232,7 +232,8 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def expire_watches(self) -> None:
-        self.cluster.expire_watches()
+        self.cluster.send_line(faults.expired_event().body)
+        self.cluster.end_watches()
 
     @rule()
     def bookmark(self) -> None:
@@ -292,7 +293,7 @@ class Histories(RuleBasedStateMachine):
 
     def quiet(self) -> None:
         """Let all requests succeed until nothing changes; then the store must equal the cluster."""
-        self.cluster.clear_faults()
+        self.cluster.faults.clear()
         self.cluster.expired_as_event = False
         if self.cluster.streaming == "ignored":
             # Such a server is left by its silence.

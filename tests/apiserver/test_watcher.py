@@ -22,9 +22,8 @@ from hsdns.apiserver.watcher import (
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.source import Report
 from hsdns.metrics import Registry
-from loadtest.apiserver import faults
 from loadtest.apiserver.fake_cluster import FakeCluster
-from loadtest.apiserver.faults import Fault
+from tests.support.apiserver import faults
 from tests.support.apiserver.memory_api import MemoryApi
 from tests.support.coroutines.event_loops import until
 
@@ -82,34 +81,6 @@ class ObservedWatcher:
         """The requests and their results."""
         values = self.metrics.requests.values
         return {f"{labels[2]} {labels[3]}": count for labels, count in values.items()}
-
-
-@pytest.mark.parametrize(
-    ("fault", "least", "says", "codes"),
-    [
-        pytest.param(faults.refused(), 0.8, "the connection was closed before an answer came", {"stream none": 1, "stream 200": 1}, id="refused"),
-        pytest.param(faults.too_many_requests(7), 7.0, "the server is overloaded (429)", {"stream 429": 1, "stream 200": 1}, id="429 and Retry-After"),
-        pytest.param(faults.unavailable(), 0.8, "the server responds 503", {"stream 503": 1, "stream 200": 1}, id="503"),
-        pytest.param(faults.unavailable(100_000), 120.0, "the server responds 503", {"stream 503": 1, "stream 200": 1}, id="a Retry-After of a day"),
-        pytest.param(faults.html_page(), 0.8, "503 Service Temporarily Unavailable", {"stream 503": 1, "stream 200": 1}, id="an HTML page"),
-        pytest.param(faults.html_page(200), 0.8, "the response is not a watch of services", {"stream 200": 2}, id="a login page"),
-        pytest.param(faults.cut(40), 0.8, "the connection was cut", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="cut"),
-        pytest.param(faults.silent(40), 0.8, "nothing came for 15 s", {"stream 200": 1, "list 200": 1, "watch 200": 1}, id="silent"),
-    ],
-)  # fmt: skip
-async def test_errors_are_logged_and_retried(
-    fault: Fault, least: float, says: str, codes: dict[str, float]
-) -> None:
-    observed = ObservedWatcher()
-    observed.cluster.fail(fault)
-    await observed.until_known()
-    assert observed.names == ["web"]
-    assert says in observed.log[0]
-    assert len(observed.contact.pauses) == 1
-    assert observed.contact.pauses[0] >= least
-    known = {name: count for name, count in observed.codes().items() if name in codes}
-    assert known == {name: codes[name] for name in known}
-    assert observed.metrics.failures.values == {("services", ""): 1}
 
 
 async def test_a_server_that_returns_begins_with_short_pauses() -> None:

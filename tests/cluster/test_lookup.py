@@ -80,3 +80,38 @@ def make_lookup(**options: Any) -> NameLookup:
 def test_pointers(address: bytes, namespaces: frozenset[bytes], expected: list[str]) -> None:
     found = make_lookup(namespaces=namespaces).pointers(address, None)
     assert [name.to_text() for name in found] == [f"{each}.svc.cluster.local." for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("web", False),
+        ("empty", True),
+        ("mute", True),  # no endpoint has its port
+        ("plain", False),  # a Service without ports
+        ("good", False),
+        ("bad", True),
+        ("gone", True),
+        ("outside", False),
+        ("loop", True),
+    ],
+)
+def test_what_leads_nowhere(name: str, expected: bool) -> None:
+    store = Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
+    targets = {"good": "web", "bad": "empty", "gone": "nosuch", "loop": "loop"}
+    store.apply(
+        upserts(
+            namespace("ns"),
+            *(service(f"ns/{each}", "10.0.0.1") for each in ("web", "empty", "mute")),
+            service("ns/plain", "10.0.0.1", ports=()),
+            *(endpoint_slice(f"ns/{each}-1", each, "172.0.0.1") for each in ("web", "plain")),
+            endpoint_slice("ns/mute-1", "mute", "172.0.0.1", ports=()),
+            *(
+                service(f"ns/{each}", external=f"{target}.ns.svc.cluster.local")
+                for each, target in targets.items()
+            ),
+            service("ns/outside", external="example.org"),
+        )
+    )
+    lookup = NameLookup(store, primary_zone=ZONE, ttl=5)
+    assert lookup.is_dead_end(Name.from_text(f"{name}.ns.svc.cluster.local"), ZONE) is expected

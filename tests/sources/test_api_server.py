@@ -169,20 +169,6 @@ async def test_what_is_watched(options: WatchOptions, expected: list[str]) -> No
         assert harness.settled == 1
 
 
-async def test_synced_comes_once_and_after_everything() -> None:
-    cluster = small_cluster()
-    cluster.hold_sync()
-    async with watching(cluster, WatchOptions()) as harness:
-        await harness.until(lambda: len(harness.events) == len(ALL))
-        assert "synced" not in harness.events
-        cluster.release_sync()
-        await harness.until(lambda: "synced" in harness.events)
-        cluster.expire_watches()
-        cluster.apply(service("late"))
-        await harness.until(lambda: "+Service shop/late" in harness.events)
-        assert harness.events.count("synced") == 1
-
-
 async def test_namespaces_are_watched_one_by_one_where_the_whole_is_forbidden() -> None:
     cluster = small_cluster()
     for plural in ("services", "endpointslices"):
@@ -358,19 +344,6 @@ def names(found: Reading) -> list[str]:
 def test_a_lead(lead: Lead, found: list[str]) -> None:
     reading = read(lead)
     assert (names(reading), reading.faults) == (found, ())
-
-
-def test_only_lists_of_one_name_are_requested() -> None:
-    api = MemoryApi(cluster_of_api_reading())
-    read(LEAD, api)
-    phases = "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown"
-    assert sorted(api.cluster.requests) == [
-        f"/api/v1/namespaces/shop/pods?labelSelector=app=db&fieldSelector={phases}&limit=500",
-        "/api/v1/namespaces/shop/services?limit=1&fieldSelector=metadata.name=db",
-        "/api/v1/namespaces?fieldSelector=metadata.name=shop&limit=1",
-        "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices?"
-        "labelSelector=kubernetes.io/service-name=db&limit=100",
-    ]
 
 
 def test_what_is_forbidden_is_told_and_the_rest_is_read() -> None:

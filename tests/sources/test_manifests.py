@@ -112,26 +112,6 @@ def test_check_names_what_is_missing(tmp_path: Path) -> None:
     ]
 
 
-def test_load_serves_all_but_what_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(service("a"))
-    (tmp_path / "b.yaml").write_text(service("b", "10.96.0.8") + "---\nkind: Pod\n")
-    objects, sentences = loaded(tmp_path, tmp_path / "gone")
-    assert object_lines(objects, "Service") == [
-        "Service default/a ClusterIP 10.96.0.7",
-        "Service default/b ClusterIP 10.96.0.8",
-    ]
-    assert sentences == [
-        (
-            logging.ERROR,
-            f'source manifests: there is no file or folder "{tmp_path}/gone"; correct the path or create it',
-        ),
-        (
-            logging.ERROR,
-            f"{tmp_path}/b.yaml:8: apiVersion is missing; every object needs apiVersion and kind",
-        ),
-    ]
-
-
 @pytest.mark.parametrize("text", ["", "replicaCount: 2\nimage: {tag: a}\n"], ids=["empty", "values-of-a-chart"])  # fmt: skip
 def test_load_warns_where_nothing_is_served(text: str, tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(text)
@@ -250,38 +230,6 @@ def replace(path: Path, text: str) -> None:
     new = path.with_name(".new")
     new.write_text(text)
     new.replace(path)
-
-
-@pytest.mark.parametrize(
-    "notifications",
-    [
-        pytest.param(False, id="polling"),
-        pytest.param(True, id="notifications", marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.parametrize(
-    "folder", [pytest.param(True, id="folder"), pytest.param(False, id="file")]
-)
-def test_a_change_is_delivered_as_a_difference(
-    tmp_path: Path, notifications: bool, folder: bool
-) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text(
-        f"{service('a')}---\n{service('b', '10.96.0.8')}---\n{service('c', '10.96.0.9')}"
-    )
-
-    def change() -> None:
-        replace(
-            file, f"{service('a')}---\n{service('b', '10.96.1.8')}---\n{service('d', '10.96.0.10')}"
-        )
-
-    listener = watched(tmp_path if folder else file, change, has_batch, notifications=notifications)
-    assert listener.batches[0] == [
-        "+ Service default/b ClusterIP 10.96.1.8",
-        "+ Service default/d ClusterIP 10.96.0.10",
-        "- Service default/c",
-    ]
-    assert listener.sentences == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from hsdns.cluster.objects import Synced
 from hsdns.cluster.snapshot import pieces
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.sources import snapshot_file as module
-from hsdns.sources.snapshot_file import FIRST_SECONDS, PAUSE_SECONDS, SnapshotFile, show_serving
+from hsdns.sources.snapshot_file import FIRST_SECONDS, PAUSE_SECONDS, SnapshotFile
 from tests.support.cluster.objects import endpoint_slice, namespace, pod, service, upserts
 from tests.support.coroutines.event_loops import LOOPS, run
 from tests.support.plugins.runtime import FakeRuntime
@@ -327,18 +327,3 @@ def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     keep(path, store, nothing)
     assert sum(sizes) == path.stat().st_size > 4 * module.PIECE
     assert max(sizes) < module.PIECE + 1024
-
-
-def test_serving_is_shown() -> None:
-    around, store = FakeRuntime(), Store(StoreSettings(), wall=lambda: 0.0, warn=pytest.fail)
-    gauge = around.metrics.gauge("hsdns_kubernetes_snapshot_serving", ("path",))
-
-    def shown() -> Iterator[float]:
-        show_serving(around.metrics, "/snapshot.json", store)
-        yield from gauge.values.values()
-
-    assert list(shown()) == [0]
-    store.restore([], 900.0)
-    assert list(shown()) == [1]
-    store.apply([Synced()])
-    assert list(shown()) == [0]

@@ -76,25 +76,6 @@ class Pair:
         )
 
 
-def test_post() -> None:
-    pair = Pair()
-    stream = pair.ask()
-    assert pair.requests() == [
-        {
-            ":method": "POST",
-            ":scheme": "https",
-            ":authority": "dns.example.net:443",
-            ":path": "/dns-query",
-            "accept": "application/dns-message",
-            "content-type": "application/dns-message",
-            "content-length": str(len(MESSAGE)),
-        }
-    ]
-    assert pair.body() == b"\0\0" + MESSAGE[2:]
-    pair.reply(stream)
-    assert pair.ended == {stream: REPLY}
-
-
 @pytest.mark.parametrize(
     ("headers", "sentence"),
     [

@@ -362,26 +362,6 @@ async def test_connections_are_reused(
         assert reuse_counts(runtime, protocol) == counts
 
 
-async def test_an_idle_connection_that_closes_during_a_query_is_no_failure() -> None:
-    runtime = FakeRuntime()
-    asked: list[bytes] = []
-
-    def close_at_the_second(wire: bytes) -> list[bytes]:
-        asked.append(wire)
-        if len(asked) == 2:
-            server.connections[0].close()
-            return []
-        return FOUND(wire)
-
-    async with serve(tcp=close_at_the_second) as server, asyncio.timeout(LONG):
-        upstream = upstream_of(runtime, server.port)
-        for _ in range(2):
-            assert section((await upstream.ask(QUERY, "tcp", LONG)).answer) == [A]
-        upstream.close()
-        assert (len(server.connections), len(asked)) == (2, 3)
-        assert reuse_counts(runtime, "tcp") == (1, 2)
-
-
 @pytest.mark.parametrize(
     ("name", "is_trusted", "sentence"),
     [
@@ -436,28 +416,6 @@ async def test_probe(check: HealthCheck, force_tcp: bool, name: str, rd: bool) -
 
 
 # --- errors say how often and since when ---
-
-
-async def test_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    script_timeouts(monkeypatch)
-    none = silence_until_timeout(SHORT)
-    runtime, script = FakeRuntime(), [none, none, FOUND, none]
-    async with serve(lambda wire: script.pop(0)(wire)) as server:
-        upstream = upstream_of(runtime, server.port, read_timeout=SHORT)
-        sentences = []
-        for _ in range(4):
-            try:
-                await upstream.ask(QUERY, "udp", LONG)
-            except UpstreamError as error:
-                sentences.append(str(error))
-            runtime.time += 75.4
-        what = f"127.0.0.1:{server.port} did not reply over udp within 0.05s"
-        assert sentences == [
-            f"{what}: i/o timeout",
-            f"{what}, 2 failures in a row, the first 1m15s ago: i/o timeout",
-            f"{what}: i/o timeout",
-        ]
-        upstream.close()
 
 
 # --- limits of connections ---

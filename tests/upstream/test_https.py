@@ -108,40 +108,12 @@ async def test_a_server_without_http2(certificate: Certificate) -> None:
             await connect_https(target, context(certificate), "POST")
 
 
-async def test_all_queries_share_a_connection(certificate: Certificate) -> None:
-    async with line_to(certificate) as line:
-        replies = await asyncio.gather(*(line.ask() for _ in range(20)))
-        assert all(map(is_reply, replies))
-        assert (len(line.server.connections), len(line.server.asked)) == (1, 20)
-        assert line.opened == [True] * 20  # none was open when they came
-        await line.ask()
-        assert line.opened[20:] == [False]
-
-
 async def test_more_queries_than_the_server_accepts_at_once(certificate: Certificate) -> None:
     async with line_to(certificate, at_most=3) as line:
         await line.ask()
         replies = await asyncio.gather(*(line.ask() for _ in range(30)))
         assert all(map(is_reply, replies))
         assert 1 < len(line.server.connections) <= 11
-
-
-@pytest.mark.parametrize(
-    ("expire", "max_age", "seconds", "connections"),
-    [
-        pytest.param(10.0, 0.0, 9.0, 1, id="kept"),
-        pytest.param(10.0, 0.0, 11.0, 3, id="expired"),
-        pytest.param(10.0, 15.0, 9.0, 2, id="old"),
-    ],
-)
-async def test_how_long_a_connection_is_kept(
-    expire: float, max_age: float, seconds: float, connections: int, certificate: Certificate
-) -> None:
-    async with line_to(certificate, expire=expire, max_age=max_age) as line:
-        for _ in range(3):
-            assert is_reply(await line.ask())
-            line.now += seconds
-        assert len(line.server.connections) == connections
 
 
 async def test_sweep_closes_an_idle_connection(certificate: Certificate) -> None:

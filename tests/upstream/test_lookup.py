@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -125,16 +124,6 @@ def test_upstreams_are_unique_and_in_the_order_of_the_arguments() -> None:
         first,
         Target("tls", "192.0.2.2", 5353, "dns.example.net"),
     ]
-
-
-def test_an_unknown_host() -> None:
-    resolver = Resolver(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
-    with pytest.raises(CorefileError) as caught:
-        find_here(resolver, HOST)
-    assert str(caught.value) == (
-        'Corefile:2:11: cannot resolve "dns.example.net": Name or service not known; write an address, or use '
-        "another resolver"
-    )
 
 
 def test_a_system_resolver_that_does_not_reply(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -509,24 +509,6 @@ def test_one_more_than_may_wait_displaces_the_oldest(monkeypatch: pytest.MonkeyP
     ]  # fmt: skip
 
 
-async def test_tasks_ask_through_futures() -> None:
-    setup = Setup()
-    asked = [asyncio.create_task(setup.under_test.ask(query(k), 2.0)) for k in range(4)]
-    await asyncio.sleep(0)
-    asked[0].cancel()
-    await asyncio.sleep(0)
-    assert len(setup.under_test) == 3
-    for socket in setup.sockets[:2]:
-        for message in socket.sent:
-            socket.receive(reply(message))
-    setup.pass_time(2.0 + TICK)
-    results = await asyncio.gather(*asked, return_exceptions=True)
-    assert isinstance(results[0], asyncio.CancelledError)
-    assert {type(each) for each in results[1:]} == {bytes, TimeoutError}
-    setup.under_test.close()
-    assert (setup.open, len(setup.waits)) == (0, 0)
-
-
 DEADLINE_TICK = 0.5
 
 

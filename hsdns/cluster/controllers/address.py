@@ -118,18 +118,13 @@ def given_cluster_ips(service: Service) -> list[str]:
     return service.spec.cluster_ips or []
 
 
-def is_headless(service: Service) -> bool:
-    """Whether the Service is headless."""
-    return given_cluster_ips(service)[:1] == [HEADLESS]
-
-
 def with_cluster_ips(service: Service, pools: Mapping[str, AddressPool]) -> Service:
     """Fill in families and addresses; if the network is full, the Service has no address."""
     spec = service.spec
     if spec.type == "ExternalName":
         return service
     families = _families(spec, given_cluster_ips(service))
-    if is_headless(service):
+    if service.is_headless:
         addresses = [HEADLESS]
     else:
         given = {family_of(address): address for address in given_cluster_ips(service)}

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from hsdns.cluster.controllers.address import FAMILIES, family_of, is_headless, letters
+from hsdns.cluster.controllers.address import FAMILIES, family_of, letters
 from hsdns.cluster.controllers.kinds import EndpointAddress, Endpoints
 from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.objects import (
@@ -52,7 +52,7 @@ def slices_of(service: Service, pods: Iterable[RunningPod], taken: set[str]) -> 
     families = service.spec.ip_families or [FAMILIES[0]]
     ordered = sorted(pods, key=lambda pod: _natural(pod.manifest.metadata.name))
     labels = dict(service.metadata.labels or {})
-    if is_headless(service):
+    if service.is_headless:
         labels[HEADLESS_LABEL] = ""
     made: list[EndpointSlice] = []
     for family in FAMILIES:

@@ -26,10 +26,15 @@ from hsdns.wire.name import ROOT, Name
 def without_effect(objects: Objects) -> Iterator[Remark]:
     """Parts without the effect that they seem to have."""
     for corefile in objects.corefiles:
+        # What is imported and not known may have any plugin.
+        unknown = [
+            {"import"} if block.keys[0].position in corefile.importing else set()
+            for block, *_ in corefile.setup
+        ]
         found = {
             hint
-            for block, known, assembled in corefile.setup
-            for hint in _of_block(known, assembled, _names_of(block))
+            for (block, known, assembled), more in zip(corefile.setup, unknown, strict=True)
+            for hint in _of_block(known, assembled, _names_of(block) | more)
         }
         blocks = [(block, assembled) for block, _, assembled in corefile.setup]
         found.update((token.position, sentence) for token, sentence in hidden_blocks(blocks))
@@ -135,6 +140,7 @@ def _of_block(
     yield from _of_braces(block)
     yield from _never_asked(block, zones, widened=bool(names & WIDENING))
     yield from _of_log(block)
+    yield from _of_autopath(block, zones, names)
     if not names & (WIDENING | UNKNOWN_ZONES) and all(name in ORDER for name in names):
         yield from _of_cache(block, zones)
 
@@ -380,6 +386,11 @@ def _keeps(first: Directive, later: Directive, zone: Name, zones: Sequence[Name]
     return name in AUTHORITIES and not falls_through(first, zone)
 
 
+def _answering(block: ServerBlock) -> list[Directive]:
+    names = {*AUTHORITIES, *ANSWERING, "hosts", "kubernetes"}
+    return [each for each in block.directives if each.name.text in names]
+
+
 def _zones_or(directive: Directive, zones: Sequence[Name]) -> Sequence[Name]:
     """The zones of a plugin, by default those of its block."""
     return _read_zones(_zones_of(directive)) or zones
@@ -414,11 +425,33 @@ def _of_log(block: ServerBlock) -> Iterator[Hint]:
             yield token.position, STDOUT
 
 
+def _of_autopath(
+    block: ServerBlock, zones: Sequence[Name], names: frozenset[str]
+) -> Iterator[Hint]:
+    """An `autopath` whose last name, the one without a search domain, no plugin of the block answers."""
+    widening = WIDENING | UNKNOWN_ZONES | {"erratic", "whoami"}
+    if names & (widening - {"autopath", "k8s_external"}) or not names <= set(ORDER):
+        return
+    if any(ROOT in _zones_or(each, zones) for each in _answering(block)):
+        return
+    lines = [line for each in _named(block, "kubernetes") for line in each.lines]
+    verified = any(
+        [each.text for each in (line.name, *line.args)] == ["pods", "verified"] for line in lines
+    )
+    for directive in _named(block, "autopath"):
+        # Without this line, the plugin kubernetes knows no search lists.
+        if verified or not directive.args or not directive.args[-1].text.startswith("@"):
+            sentence = "so each name that no search domain completes gets SERVFAIL"
+            yield (
+                directive.name.position,
+                f"autopath asks for the bare name last, and no plugin of this server block answers it, {sentence}; "
+                "add forward to the block, or take autopath out",
+            )
+
+
 def _of_cache(block: ServerBlock, zones: Sequence[Name]) -> Iterator[Hint]:
     """Zones of `cache` that no plugin of the block answers."""
-    names = {*AUTHORITIES, *ANSWERING, "hosts", "kubernetes"}
-    answering = [each for each in block.directives if each.name.text in names]
-    answered = [zone for each in answering for zone in _zones_or(each, zones)]
+    answered = [zone for each in _answering(block) for zone in _zones_or(each, zones)]
     for directive in _named(block, "cache") if answered else ():
         properties = plugin_class("cache").PROPERTIES
         for token in _zones_of(directive):

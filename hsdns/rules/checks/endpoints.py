@@ -36,7 +36,6 @@ from hsdns.rules.objects import (
     Objects,
     PodSet,
     check,
-    is_headless,
     is_near,
     mapping_at,
     mappings_at,
@@ -211,7 +210,7 @@ def target_port(objects: Objects, manifest: Manifest, service: Service) -> Itera
 def undeclared_port(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """A port that leads past the only port of the pods to which no Service leads."""
     selector = service.spec.selector
-    if not selector or is_headless(service) or "uid" in manifest.metadata:
+    if not selector or service.is_headless or "uid" in manifest.metadata:
         return
     pods = objects.selected(manifest, selector)
     declared = [each for one in pods for each in ports_of(one.spec)]
@@ -456,7 +455,7 @@ def _families(objects: Objects, manifest: Manifest, service: Service) -> dict[st
 def published(objects: Objects, manifest: Manifest, service: Service) -> Iterator[Remark]:
     """Services with a cluster IP that send traffic to pods that are not ready."""
     spec = service.spec
-    if spec.publish_not_ready_addresses and spec.selector and not is_headless(service):
+    if spec.publish_not_ready_addresses and spec.selector and not service.is_headless:
         yield manifest.remark(
             "spec.publishNotReadyAddresses",
             "the Service has a cluster IP, so connections are also sent to pods that are not ready; "

@@ -26,7 +26,6 @@ from hsdns.rules.objects import (
     Objects,
     PodSet,
     check,
-    is_headless,
     is_near,
     mappings_at,
     texts_of,
@@ -63,10 +62,8 @@ def with_cluster_ip(objects: Objects, pods: PodSet, workload: Workload) -> Itera
     """StatefulSets whose Service has a cluster IP."""
     manifest, name = pods.manifest, workload.spec.service_name
     named = objects.named(name, manifest) if name else []
-    if len(named) == 1 and not is_headless(named[0][1]) and named[0][1].spec.type != "ExternalName":
-        headless = [
-            str(each) for each, service in objects.services_of(pods) if is_headless(service)
-        ]
+    if len(named) == 1 and not named[0][1].is_headless and named[0][1].spec.type != "ExternalName":
+        headless = [str(each) for each, service in objects.services_of(pods) if service.is_headless]
         hint = f"; {headless[0]} is headless" if headless else ""
         yield manifest.remark(
             "spec.serviceName",
@@ -165,7 +162,7 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
     headless = [
         each.name
         for each, service in objects.services_of(pods)
-        if is_headless(service)
+        if service.is_headless
         and all(
             one.manifest is manifest for one in objects.selected(each, service.spec.selector or {})
         )
@@ -186,7 +183,7 @@ def _without_service(objects: Objects, pods: PodSet, name: str, field: str) -> I
             sentence = f"{nameless(path, whose, ())}; add a headless Service of that name"
         elif (
             others
-            and not any(is_headless(service) for _, service in others)
+            and not any(service.is_headless for _, service in others)
             and not _is_name_of(name, [manifest.name, *(each.name for each, _ in others)])
         ):
             first = others[0][0].name

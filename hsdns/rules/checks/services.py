@@ -16,7 +16,7 @@ from hsdns.causes.labels import (
     MADE_LABELS,
     different,
     in_other_namespace,
-    is_set_at_run_time,
+    is_set_later,
     is_slip,
     kinship,
     mismatch,
@@ -35,7 +35,6 @@ from hsdns.rules.objects import (
     Objects,
     PodSet,
     check,
-    is_headless,
     is_near,
     value_at,
 )
@@ -95,11 +94,8 @@ def _is_clear(
 ) -> bool:
     """Whether files show that a selector matches no pod, though they may not have all pods."""
     if pods is not None:
-        is_set_later = all(
-            key not in pods.labels and is_set_at_run_time(key, wanted[key], pods.labels)
-            for key in different(wanted, pods.labels)
-        )
-        return not is_set_later and not objects.is_patched(manifest, pods.manifest)
+        is_later = is_set_later(wanted, pods.labels)
+        return not is_later and not objects.is_patched(manifest, pods.manifest)
     beside = _beside(objects.near_pods(manifest), manifest)
     if objects.is_patched(manifest, *(each.manifest for each in beside)):
         return False
@@ -239,7 +235,7 @@ def shared_pods(objects: Objects) -> Iterator[Remark]:
         chosen = [
             each
             for each in objects.services_of(pods)
-            if is_headless(each[1]) and MADE_LABELS.isdisjoint(each[1].spec.selector or {})
+            if each[1].is_headless and MADE_LABELS.isdisjoint(each[1].spec.selector or {})
         ]
         own = _subdomain(pods)
         # The others are compared with the one that gives the pods their names.

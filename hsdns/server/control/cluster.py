@@ -10,6 +10,11 @@ Rule 1: the server records nothing for readers.  Each reader compares the curren
 Rule 2: after a reload, the comparison continues with the states from before.  A kubernetes block is compared with the
         previous block of the same zones; a block with new zones begins with its current state.
 
+The last changes in DNS for /v1/top (queries.py), with the time from the write of an object to its answers:
+Rule 1: they come from the ring of the store (cluster/history.py), so the first picture has those before it.
+Rule 2: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
+        (cluster/read_object.py).
+
 The objects of a cluster, and every event from then on:
 Rule 1: the stream contains what the store received, without the fields that DNS does not use (recording/entry.py).
         An object that the block does not select is sent as deleted.
@@ -35,8 +40,10 @@ from typing import Any, Final
 import msgspec
 
 from hsdns import __version__
-from hsdns.cluster.answer_set import Changes
+from hsdns.cluster.answer_set import Changes, noted_lines
+from hsdns.cluster.history import DELETED, History, Noted
 from hsdns.cluster.objects import Deleted, Event, Synced
+from hsdns.cluster.read_object import read_time
 from hsdns.cluster.snapshot import WholeState
 from hsdns.cluster.store import Store
 from hsdns.http_page import HttpRefusal, PageRequest
@@ -348,3 +355,61 @@ def _header(door: Door, block: Kubernetes) -> Header:
         zones=[each.to_text() for each in block.zones],
         kubernetes=[list(words) for words in block.lines if words[0] in SHAPING],
     )
+
+
+MOST_CHANGES: Final = 10
+
+
+class ServedChanges:
+    """The last changes that the server has applied, also before the reader connected; the newest last."""
+
+    def __init__(self, door: Door, is_wanted: Callable[[Name], bool]) -> None:
+        self._door, self._is_wanted = door, is_wanted
+        self._last: deque[dict[str, Any]] = deque(maxlen=MOST_CHANGES)
+        self._seen: dict[History, Noted | None] = {}  # the newest change of each ring
+
+    async def take(self, turn: Turn) -> list[dict[str, Any]]:
+        """The last changes."""
+        seen, self._seen = self._seen, {}
+        found: list[dict[str, Any]] = []
+        for block in kubernetes_blocks(self._door.serving()):
+            ring = block.store.services.history
+            if ring not in self._seen:
+                fresh = ring.after(seen.get(ring))
+                self._seen[ring] = fresh[0] if fresh else seen.get(ring)
+                found += await self._rows(block, fresh, turn)
+        found.sort(key=lambda row: row["time"])  # the changes of one time stay in order
+        self._last.extend(found)
+        return list(self._last)
+
+    async def _rows(
+        self, block: Kubernetes, fresh: Sequence[Noted], turn: Turn
+    ) -> list[dict[str, Any]]:
+        """The rows of the newest changes, which are the first."""
+        answer_set = block.answer_set()
+        exposed, found = answer_set.exposed_namespaces(), list[list[dict[str, Any]]]()
+        for noted in fresh:
+            if sum(map(len, found)) >= MOST_CHANGES:
+                break
+            if noted.service[0] in exposed:
+                for zone in answer_set.forward_zones:
+                    for lines in noted_lines(answer_set, zone, noted):
+                        if lines:
+                            rows = (self._row(line, noted) for line in lines)
+                            found.append([row for row in rows if row is not None])
+                        await turn.end_if_long()
+        return [row for rows in reversed(found) for row in rows]
+
+    def _row(self, line: str, noted: Noted) -> dict[str, Any] | None:
+        change, name, record = to_words(line)
+        if not self._is_wanted(Name.from_text(name)):
+            return None
+        written = read_time(noted.written) if noted.event != DELETED else None
+        return {
+            "time": time_text(noted.served),
+            "change": change,
+            "name": name,
+            "record": record,
+            "written": None if written is None else time_text(written),
+            "served_ms": None if written is None else round((noted.served - written) * 1000, 1),
+        }

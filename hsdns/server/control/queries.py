@@ -21,11 +21,6 @@ Rule: if every server block has `prometheus`, the rates come from its counters, 
       come from the tap: the total is exact, but if the tap took only a part of the queries, types and rcodes are
       estimated from a fair sample.
 
-The last changes in DNS, with the time from the write of an object to its answers:
-Rule 1: they come from the ring of the store (cluster/history.py), so the first picture has those before it.
-Rule 2: the time of the write is only known for EndpointSlices, because their controller records it in an annotation
-        (cluster/read_object.py).
-
 Finds the clients that send queries in vain because of their search list (ndots):
 Rule: a query is wasted if it got NXDOMAIN, its name ends in a search domain of the cluster (NAMESPACE.svc.ZONE,
       svc.ZONE or ZONE), and the rest of the name was resolved in the same period, by itself or with svc.ZONE or ZONE.
@@ -51,14 +46,10 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from hsdns.cluster.answer_set import noted_lines
-from hsdns.cluster.history import DELETED, History, Noted
-from hsdns.cluster.read_object import read_time
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.metrics import TIME_BUCKETS, Counter, Histogram
-from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.prometheus import Prometheus
-from hsdns.server.control.cluster import to_words
+from hsdns.server.control.cluster import ServedChanges
 from hsdns.server.control.door import Door, in_pieces, kubernetes_blocks, time_text, to_line
 from hsdns.server.control.explain import RESOLVES, Causes, FailingName, Question, key_of, routes
 from hsdns.server.query_tap import POLL, SeenQuery
@@ -331,64 +322,6 @@ def median(counts: Sequence[float]) -> float | None:
     return round((below + (above - below) * part) * 1000, 3)
 
 
-MOST_CHANGES: Final = 10
-
-
-class ServedChanges:
-    """The last changes that the server has applied, also before the reader connected; the newest last."""
-
-    def __init__(self, door: Door, wanted: QueryFilter) -> None:
-        self._door, self._wanted = door, wanted
-        self._last: deque[dict[str, Any]] = deque(maxlen=MOST_CHANGES)
-        self._seen: dict[History, Noted | None] = {}  # the newest change of each ring
-
-    async def take(self, turn: Turn) -> list[dict[str, Any]]:
-        """The last changes."""
-        seen, self._seen = self._seen, {}
-        found: list[dict[str, Any]] = []
-        for block in kubernetes_blocks(self._door.serving()):
-            ring = block.store.services.history
-            if ring not in self._seen:
-                fresh = ring.after(seen.get(ring))
-                self._seen[ring] = fresh[0] if fresh else seen.get(ring)
-                found += await self._rows(block, fresh, turn)
-        found.sort(key=lambda row: row["time"])  # the changes of one time stay in order
-        self._last.extend(found)
-        return list(self._last)
-
-    async def _rows(
-        self, block: Kubernetes, fresh: Sequence[Noted], turn: Turn
-    ) -> list[dict[str, Any]]:
-        """The rows of the newest changes, which are the first."""
-        answer_set = block.answer_set()
-        exposed, found = answer_set.exposed_namespaces(), list[list[dict[str, Any]]]()
-        for noted in fresh:
-            if sum(map(len, found)) >= MOST_CHANGES:
-                break
-            if noted.service[0] in exposed:
-                for zone in answer_set.forward_zones:
-                    for lines in noted_lines(answer_set, zone, noted):
-                        if lines:
-                            rows = (self._row(line, noted) for line in lines)
-                            found.append([row for row in rows if row is not None])
-                        await turn.end_if_long()
-        return [row for rows in reversed(found) for row in rows]
-
-    def _row(self, line: str, noted: Noted) -> dict[str, Any] | None:
-        change, name, record = to_words(line)
-        if not self._wanted.has(Name.from_text(name)):
-            return None
-        written = read_time(noted.written) if noted.event != DELETED else None
-        return {
-            "time": time_text(noted.served),
-            "change": change,
-            "name": name,
-            "record": record,
-            "written": None if written is None else time_text(written),
-            "served_ms": None if written is None else round((noted.served - written) * 1000, 1),
-        }
-
-
 MOST_WASTED: Final = 10
 SVC: Final = b"svc"
 Domain = tuple[bytes, ...]
@@ -482,7 +415,7 @@ async def failing(
 
 
 def nowhere(door: Door) -> Callable[[Name], bool]:
-    """Whether a name is that of a cluster IP without any endpoint; False if the source has no endpoints at all."""
+    """Whether a name leads to nothing, as a cluster IP without endpoints; False if the source has none at all."""
     sets = [
         each.answer_set()
         for each in kubernetes_blocks(door.serving())
@@ -494,7 +427,7 @@ def nowhere(door: Door) -> Callable[[Name], bool]:
         for answer_set in sets:
             zone = name.longest_of(answer_set.forward_zones)
             if zone is not None:
-                return bool(answer_set.lookup.nothing_behind(name, zone))
+                return answer_set.lookup.is_dead_end(name, zone)
         return False
 
     return leads_nowhere
@@ -655,7 +588,7 @@ class _Painter:
         self._door, self._wanted = door, wanted
         self._turn = Turn(door.clock, LONGEST)
         self._rates, self._upstreams = Rates(door), Upstreams(door)
-        self._changes, self._causes = ServedChanges(door, wanted), Causes(door)
+        self._changes, self._causes = ServedChanges(door, wanted.has), Causes(door)
 
     async def paint(self) -> dict[str, Any]:
         door, turn, now = self._door, self._turn, self._door.wall()

@@ -20,17 +20,16 @@ from hsdns.plugins.forward import Forward
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.control import explain
 from hsdns.server.control import queries as module
+from hsdns.server.control.cluster import MOST_CHANGES, ServedChanges
 from hsdns.server.control.explain import RESOLVES, Causes, FailingName, Why
 from hsdns.server.control.queries import (
     DURATIONS,
-    MOST_CHANGES,
     MOST_FAILING,
     MOST_SLOW,
     MOST_WASTED,
     Past,
     QueryFilter,
     Rates,
-    ServedChanges,
     Upstreams,
     failing,
     search_waste,
@@ -411,7 +410,7 @@ class Following:
         self.looked = MemoryDoor(objects=OBJECTS)
         self.looked.door.wall = lambda: WALL
         (self.block,) = [each for each in self.looked.server.configuration.plugins if isinstance(each, Kubernetes)]  # fmt: skip
-        self.changes = ServedChanges(self.looked.door, wanted)
+        self.changes = ServedChanges(self.looked.door, wanted.has)
 
     def take(self, *objects: Any) -> list[tuple[str, str, str | None, float | None]]:
         self.block.store.apply(upserts(*objects))

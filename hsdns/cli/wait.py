@@ -366,6 +366,9 @@ def _look(
 
 
 def _records(reply: Reply, qtype: int) -> list[str]:
+    # Resolvers take no records from a reply that denies the name, which `rewrite rcode` can make.
+    if reply.rcode:
+        return []
     return [rdata_to_text(each.rrtype, each.rdata) for each in reply.answer if each.rrtype == qtype]
 
 

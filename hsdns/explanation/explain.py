@@ -215,14 +215,31 @@ class Explainer:
             pods = [each for each in seen.objects if isinstance(each, Pod)]
             found = await nearest(block, query.qname, query.qtype, pods, self._edges.pause)
             if found.names:
+                if not await self._are_answered(found, query.qtype):
+                    return Nearest()
                 return found._replace(shown=_with_what_is_behind(block, found))
             if found.hint:
                 return found
         return Nearest()
 
-    async def _processor(self, listener: ServedAddress, visits: list[Visit]) -> ObservedProcessor:
+    async def _are_answered(self, near: Nearest, qtype: int) -> bool:
+        """Whether no plugin, such as `rewrite` or `hosts`, keeps clients from the names; no other server is asked."""
+        for each in near.names:
+            qname = Name.from_text(each.name)
+            listener, server = self._listener(qname), self._edges._replace(asks=False)
+            processor = await self._processor(listener, [], server)
+            address, query = listener.listen.server, Query.ask(qname, qtype)
+            request = Request(query, CLIENT, CLIENT, "tcp", address, ROOT, server.clock())
+            reply = await server.run(processor.resolve(request))
+            if reply.rcode and not processor.doubt().why:
+                return False
+        return True
+
+    async def _processor(
+        self, listener: ServedAddress, visits: list[Visit], edges: Edges | None = None
+    ) -> ObservedProcessor:
         """A processor that answers at an address as the server does, and notes the visits."""
-        edges = self._edges
+        edges = edges or self._edges
         chains = {
             id(block): observed_chain(block.handlers, visits, edges) if block.handlers else None
             for blocks in listener.served.values()

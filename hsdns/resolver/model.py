@@ -291,7 +291,12 @@ def answer_of(wire: bytes, packet: Packet) -> Answer:
     ]
     return Answer(
         reply.rcode,
-        tuple(address_to_text(each.rdata) for each in reply.answer if each.rrtype == packet.rrtype),
+        # None of the resolvers takes records from an error.
+        tuple(
+            address_to_text(each.rdata)
+            for each in (() if reply.rcode else reply.answer)
+            if each.rrtype == packet.rrtype
+        ),
         tc=reply.tc,
         is_lame=not (reply.rcode or reply.answer or reply.additional or reply.aa or reply.ra),
         ttl=min(ttls, default=0),

@@ -307,9 +307,9 @@ def _of_policy(client: Client, setting: Setting) -> Iterator[ClientCause]:
     if dns.policy == "ClusterFirst" and dns.on_host_network:
         cause = f"{named}, which on the host network means Default: it {asks}"
         yield ClientCause(cause, f"set dnsPolicy: {HOST_NETWORK}", fixed)
-    elif dns.policy in ("Default", "None") and not is_cluster:
+    elif dns.policy in ("Default", "None") and not is_cluster and not _is_on_node(dns, setting):
         yield ClientCause(f"{named}, so it {asks}", "set dnsPolicy: ClusterFirst", fixed)
-    elif dns.policy in ("Default", "None"):
+    elif dns.policy in ("Default", "None") and is_cluster:
         search = MODELS[setting.resolver].read(setting.text).search
         yield ClientCause(
             f"{named}, so its search list is {_shown(search)}"
@@ -320,7 +320,15 @@ def _of_policy(client: Client, setting: Setting) -> Iterator[ClientCause]:
         )
 
 
+def _is_on_node(dns: PodDns, setting: Setting) -> bool:
+    """Whether a Pod names servers on its node or beside it, which are likely to pass names on to the cluster's DNS."""
+    asked = [ip_address(each.partition("%")[0]) for each in nameservers(setting.text)]
+    return dns.policy == "None" and all(each.is_link_local or each.is_loopback for each in asked)
+
+
 def _asks_another(pod: ClientPod, setting: Setting) -> str:
+    if _is_on_node(pod.dns, setting):
+        return f"asks {setting.nameservers}, a server on its node of which nothing is known"
     return f"asks {setting.nameservers}, not the cluster's DNS {pod.server}"
 
 

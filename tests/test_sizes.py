@@ -31,7 +31,7 @@ CODE_LINES = {
     "hsdns/cluster": 4_861,
     "hsdns/corefile": 1_358,
     "hsdns/doctor": 1_419,
-    "hsdns/explanation": 3_982,
+    "hsdns/explanation": 3_991,
     "hsdns/expression": 1_422,
     "hsdns/fastpath": 1_923,
     "hsdns/fault_scenarios": 1_171,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_593,
     "loadtest": 7_000,
-    "tests": 58_887,
+    "tests": 58_888,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

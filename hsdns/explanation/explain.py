@@ -316,7 +316,7 @@ def _outcome(
     if _is_unanswered(visits, reply):
         return "does not resolve", _unanswered(visits)
     if lacks and cluster is not None and cluster.visit.passed is None:
-        if cluster.seen.is_partial or cluster.block.remark():
+        if (cluster.seen.is_partial and not cluster.left_out) or cluster.block.remark():
             return "could not tell", f"{cluster.blind[0]}; as far as is known, {lacks}"
         return "does not resolve", lacks
     outcome: Outcome = "resolves" if _has_records(visits, reply) else "does not resolve"
@@ -496,6 +496,13 @@ class _Cluster:
         return self.block.answers.is_missing(self.query.qname, qtype, self.replay.zone)
 
     @property
+    def left_out(self) -> str:
+        """The namespace of the name, if the block reads others only, whatever may be read of it."""
+        chosen, parsed = self.block.options["namespaces"], self.parsed
+        namespace = text(parsed.namespace) if chosen and parsed else ""
+        return "" if namespace in map(str.lower, chosen) else namespace
+
+    @property
     def blind(self) -> list[str]:
         """What could not be read."""
         if not self.block.store.serves:
@@ -522,6 +529,8 @@ class _Cluster:
         options: Iterable[Change | None] = ()
         if self._is_reverse:
             options = of_address(self._address or b"", self.scene, self.seen.objects)
+        elif self.left_out and self.seen.is_partial:
+            return ()
         elif self.parsed is not None and self.parsed.name:
             options = Candidates(
                 self.parsed, self.scene, self.seen.objects, self.replay, self.cause
@@ -608,6 +617,8 @@ class _Cluster:
             return f"{self.seen.behind[0]}; with that the name exists"
         if self.seen.refused:
             return self.seen.refused[0]
+        if self.left_out and self.seen.is_partial:
+            return f"`namespaces` of the kubernetes block leaves out {self.left_out}"
         if needed:
             return "; and ".join(dict.fromkeys(each.cause for each in needed))
         if self._is_reverse:

@@ -112,6 +112,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int,
     os.chdir(path)
     Path("web.yaml").write_text(WEB)
     Path("resolv.conf").write_text("nameserver 127.0.0.1\n")
+    Path("shop.corefile").write_text(". {\nkubernetes cluster.local {\nnamespaces shop\n}\n}\n")
     Path("hsdns").mkdir(mode=0o700)
     try:
         with ApiThread() as api, serving(path) as port, ExitStack() as stack:

@@ -143,7 +143,7 @@ class NumerousNames:
         self._groups = groups
         self._zones = zones
         self._forms: set[tuple[int, int, bool]] = set()  # zone, type, whether there is an answer
-        # The last name of each slot, as one octet of its hash: one in 256 others is taken for it.
+        # The last name of each slot, as one octet of its hash: one in 255 others is taken for it.
         self._last = bytearray(_SLOTS)
 
     def makes(
@@ -180,7 +180,7 @@ class NumerousNames:
     def is_repeated(self, qname: Name) -> bool:
         """Note that a name was queried; return whether it was before."""
         number = hash(qname.lower)
-        slot, tag = number % _SLOTS, number >> 16 & 0xFF
+        slot, tag = number % _SLOTS, (number >> 16) % 255 + 1  # 0 is a slot without a name
         is_known = self._last[slot] == tag
         self._last[slot] = tag
         return is_known

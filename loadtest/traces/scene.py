@@ -35,15 +35,15 @@ FILES: Final = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
 SEARCH: Final = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
+KINDS: Final = dict.fromkeys(("search", "registry", "gone"), "host")  # as a program is told
 LONGEST: Final = 65.0  # seconds
 GONE_LONGEST: Final = 180.0  # seconds, of lookups in a row
-GONE_AFTER: Final = 2.0  # seconds, as `old2` in scenarios.txt
+GONE_AFTER: Final = 0.1  # seconds, as `old0.1` in scenarios.txt
 OLD: Final = "192.0.2.1"
 SHOWN: Final = 2  # values of a result that are written out
 LATE: Final = 0.05  # seconds in which the last packets of a lookup arrive
-NICE: Final = (
-    -15
-)  # where it is allowed: a program and its server are late on a machine that has other work
+EARLY: Final = 0.1  # seconds between a packet and the reading of the word before it
+NICE: Final = -15  # where it is allowed, so that a program is not late on a busy machine
 
 
 class Scenario(NamedTuple):
@@ -130,6 +130,7 @@ def run(words: list[str], longest: float) -> list[Ended]:
     """Run a program to its end."""
     ended: list[Ended] = []
     began: float | None = None
+    unfinished = "still waiting"
     limit = time.monotonic() + longest
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True
@@ -141,6 +142,7 @@ def run(words: list[str], longest: float) -> list[Ended]:
         while selector.select(max(0.0, limit - time.monotonic())):
             data, now = os.read(process.stdout.fileno(), 1 << 16), time.monotonic()
             if not data:
+                unfinished = "it ended"
                 break
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
@@ -150,7 +152,7 @@ def run(words: list[str], longest: float) -> list[Ended]:
                     ended.append(Ended(began, now, result_of(line.decode())))
                     began = None
         if began is not None:
-            ended.append(Ended(began, time.monotonic(), "still waiting"))
+            ended.append(Ended(began, time.monotonic(), unfinished))
         time.sleep(LATE)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -161,11 +163,14 @@ def written(title: str, log: list[Logged], ended: list[Ended]) -> str:
     """A trace as text; a lookup begins with its first packet."""
     start = log[0].at if log else ended[0].began if ended else 0.0
     lines = [f"== {title}"]
+    before = 0.0
     for each in ended:
-        sent = [packet.at for packet in log if each.began <= packet.at <= each.ended]
-        began = sent[0] if sent else each.began
+        # "begin" may be read after the packet.
+        earliest = max(before, each.began - EARLY)
+        began = next((sent.at for sent in log if earliest <= sent.at <= each.ended), each.began)
         at = f"at {round((began - start) * 1000)} " if len(ended) > 1 else ""
         lines.append(f"RESULT {at}after {round((each.ended - began) * 1000)} ms: {each.result}")
+        before = each.ended
     ports: dict[object, str] = {}
     qids: dict[int, int] = {}
     counts = {"udp": 0, "tcp": 0}
@@ -222,7 +227,7 @@ def play(row: Row, scenario: Scenario, built: str) -> str:
         server.start()
         words = [
             *words_of(row.command, built),
-            scenario.kind.replace("gone", "host"),
+            KINDS.get(scenario.kind, scenario.kind),
             *scenario.asked,
         ]
         ended = run(words, GONE_LONGEST if scenario.kind == "gone" else LONGEST)

@@ -118,7 +118,7 @@ class Server(threading.Thread):
     def __init__(self, script: Script, sockets: list[tuple[socket.socket, socket.socket]]) -> None:
         super().__init__(daemon=True)
         self.log: list[Logged] = []
-        self._script = script
+        self.script = script
         self._began: float | None = None  # of the first query
         self._waiting: list[tuple[float, int, socket.socket, bytes, Any]] = []
         self._selector = selectors.DefaultSelector()
@@ -177,8 +177,8 @@ class Server(threading.Thread):
             return
         self._began = self._began or now
         name = query.qname.to_text().lower().removesuffix(".")
-        action = self._script.action(transport, number, type_to_text(query.qtype), name)
-        label, late, reply = self._act(action, query, transport, now - self._began)
+        action = self.script.action(transport, number, type_to_text(query.qtype), name)
+        label, late, reply = self.act(action, query, transport, now - self._began)
         asked = query.qname.to_text().removesuffix(".") or "."
         self.log.append(
             Logged(
@@ -203,7 +203,7 @@ class Server(threading.Thread):
         except OSError:
             pass  # the program has gone
 
-    def _act(
+    def act(
         self, action: str, query: Query, transport: str, at: float
     ) -> tuple[str, float, bytes | None]:
         """What an action does: its words in the trace, the seconds until the reply, and the reply."""

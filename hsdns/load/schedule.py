@@ -2,7 +2,9 @@
 
 Path: cli/load.py reads -rate, -time and -arrival -> here -> send/loop.py takes the times one by one.
 Rule 1: a schedule depends only on its arguments; the same seed gives the same schedule.
-Rule 2: the rate of a stage is a line from `first` to `last`.  A query is due when the area below that line reaches its
+Rule 2: a stage may have an arrival, kinds of names and changes of the cluster of its own; one without them has those
+        of the load.
+Rule 3: the rate of a stage is a line from `first` to `last`.  A query is due when the area below that line reaches its
         number (even), the sum of so many exponential steps (poisson), or the number of its burst's first query (burst).
         With slope s that is at 2 n / (first + sqrt(first^2 + 2 s n)).
 
@@ -19,8 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import count, islice
-from math import log, sqrt
+from itertools import accumulate, chain, count, groupby, islice, repeat, takewhile
+from math import ceil, inf, log, sqrt
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 
@@ -112,12 +114,20 @@ BURST: Final = "burst"
 SECOND: Final = 1_000_000_000  # nanoseconds
 
 
-class Stage(msgspec.Struct, frozen=True):
-    """A part of a schedule: seconds, and queries a second at its begin and its end."""
+class Stage(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """A part of a schedule: seconds, and queries a second at its begin and its end.
+
+    `arrival` "" is that of the schedule; so are no `mix`, the shares of kinds of names, and no `churn`, the changes a
+    second.
+    """
 
     seconds: float
     first: float
     last: float
+    arrival: str = ""
+    burst: int = 1
+    mix: dict[str, int] = {}
+    churn: float | None = None
 
     @property
     def area(self) -> float:
@@ -143,6 +153,25 @@ class Schedule(msgspec.Struct, frozen=True):
         """The highest rate, in queries per second."""
         return max(max(stage.first, stage.last) for stage in self.stages)
 
+    @property
+    def largest(self) -> int:
+        """The most queries of a burst."""
+        return max(self.burst, *(stage.burst for stage in self.stages))
+
+    def churn(self, usual: float, ahead: float) -> list[tuple[float, float]]:
+        """Seconds and changes a second: of each stage, the first of which begins in `ahead` seconds."""
+        rates = [usual if stage.churn is None else stage.churn for stage in self.stages]
+        lengths = [ahead + self.stages[0].seconds, *(each.seconds for each in self.stages[1:])]
+        return list(zip(lengths, rates, strict=True))
+
+    def stage_numbers(self) -> Iterator[int]:
+        """The index of the stage of each query."""
+        ends, at = list(accumulate(stage.area for stage in self.stages)), 0
+        for number in takewhile(ends[-1].__gt__, self._numbers()):
+            while number >= ends[at]:
+                at += 1
+            yield at
+
     def times(self, portion: Portion = WHOLE) -> Iterator[int]:
         """When each query of a portion is due, in nanoseconds from the begin; they never fall."""
         numbers = portion.of(self._numbers())  # only the needed times are computed
@@ -166,18 +195,27 @@ class Schedule(msgspec.Struct, frozen=True):
             passed += area
 
     def _numbers(self) -> Iterator[float]:
-        """The areas at which queries are due."""
-        if self.arrival == POISSON:
-            random, number = Random(self.seed).random, 0.0
-            while True:
-                number -= log(1.0 - random())  # like Random.expovariate(1.0), inline
-                yield number
-        elif self.arrival == BURST:
-            for first in count(0, self.burst):
-                for _ in range(self.burst):
-                    yield first
-        else:
-            yield from count()
+        """The areas at which queries are due, and inf at the end."""
+        begin = end = 0.0
+        ways = groupby(self.stages, lambda each: (each.arrival or self.arrival, each.burst))
+        for at, ((arrival, burst), stages) in enumerate(ways):
+            for stage in stages:
+                end += stage.area
+            found = _arrivals(arrival, max(burst, self.burst), Random(self.seed + at), begin)
+            yield from takewhile(end.__gt__, found)
+            begin = end
+        yield from repeat(inf)
+
+
+def _arrivals(arrival: str, burst: int, random: Random, begin: float) -> Iterator[float]:
+    """The areas from `begin` on at which queries are due."""
+    if arrival == POISSON:
+        draw, number = random.random, begin
+        while True:
+            number -= log(1.0 - draw())  # like Random.expovariate(1.0), inline
+            yield number
+    first = count(ceil(begin), burst if arrival == BURST else 1)
+    yield from chain.from_iterable(map(repeat, first, repeat(burst))) if arrival == BURST else first
 
 
 def read_stages(text: str, seconds: float | None) -> tuple[Stage, ...]:

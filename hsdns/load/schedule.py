@@ -19,16 +19,11 @@ Rule 2: `late_after` is LATE_AFTER: at 100,000 queries a second 100 of them, for
         room (277 of 208 KiB), and more than a sender in order is late by.  The queries of a burst cannot leave at
         once, so there it is at least their number times BURST_EACH.
 Rule 3: a query that is sent later than that is late: its loss may be due to the sender.
-
-The begin of a load by -start-at, so that several generators begin together:
-Rule 1: a time of day has a time zone; `+TIME` is relative to now, or to the start of the Job.
-Rule 2: a time in the past is an error: a generator that begins late is not in step with the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import accumulate, chain, count, groupby, islice, repeat, takewhile
 from math import ceil, inf, log, sqrt
 from random import Random
@@ -75,45 +70,6 @@ def read_portion(text: str) -> Portion:
             f"the first of {int(count)} is 0/{int(count)}"
         )
     return Portion(int(index), int(count))
-
-
-LONGEST_WAIT: Final = 86_400.0  # seconds from now
-
-
-def read_start(text: str, now: float, origin: float | None = None) -> float:
-    """Read -start-at; return seconds since 1970, like `now`; raise LoadError.
-
-    `origin`: what `+TIME` is relative to; by default `now`.
-    """
-    if text.startswith("+"):
-        seconds = parse_duration(text[1:])
-        if seconds is None:
-            raise LoadError(
-                f'-start-at: "{text[1:]}" in "{text}" is no time; write one such as +30s'
-            )
-        start = (now if origin is None else origin) + seconds
-    else:
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            raise LoadError(
-                f'-start-at: "{text}" is no time with a zone; write one such as 2026-01-31T12:00:00Z, or +30s'
-            )
-        start = moment.timestamp()
-    if start < now:
-        raise LoadError(
-            f"-start-at {text}: that was at {_text(start)}, {now - start:.1f} s ago; "
-            "give a later time, the same to all generators"
-        )
-    if start > now + LONGEST_WAIT:
-        raise LoadError(f"-start-at {text}: that is at {_text(start)}, more than a day from now")
-    return start
-
-
-def _text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 EVEN: Final = "even"

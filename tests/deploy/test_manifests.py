@@ -60,7 +60,10 @@ STOCK_RIGHTS = {
     for resource in ("endpoints", "services", "pods", "namespaces")
     for verb in ("list", "watch")
 } | {("discovery.k8s.io", "endpointslices", verb) for verb in ("list", "watch")}
-OF_THE_JOB = {("batch", "jobs", "get"), ("", "configmaps", "create"), ("", "configmaps", "patch")}
+OF_THE_JOB = {
+    ("batch", "jobs", "get"),
+    *(("", "configmaps", verb) for verb in ("get", "create", "patch")),
+}
 
 
 def one(objects: list[dict[str, Any]], kind: str) -> Any:

@@ -170,10 +170,12 @@ def _method(text: str) -> str:
     return text.lower()
 
 
-def _host_and_port(text: str) -> tuple[str, int]:
+def _host_and_port(name: str, text: str) -> tuple[str, int]:
     found = split_host_port(text)
     if found is None or not found.host:
-        raise FlagError(f'-api needs an address and a port such as 127.0.0.1:8001, found "{text}"')
+        raise FlagError(
+            f'-{name} needs an address and a port such as 127.0.0.1:8001, found "{text}"'
+        )
     return found
 
 
@@ -264,7 +266,7 @@ class LoadFlags(ReportCommand):
     slack: Annotated[float, _time("how far apart the watches of server and generator may be (default 100ms)")] = SLACK
     api: Annotated[tuple[str, int] | None, flag(
         "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
-        read=_unless_empty(_host_and_port, None))] = None
+        read=_unless_empty(partial(_host_and_port, "api"), None))] = None
     churn: Annotated[float, _number(
         "churn", "changes a second of the cluster of -api, or of -churn-api", "RATE", 100_000.0)] = 0.0
     churn_api: Annotated[bool, flag(
@@ -283,8 +285,9 @@ class LoadFlags(ReportCommand):
     part: Annotated[Portion, flag(
         "the portion of the plan that this generator has, such as 0/4, the first of four", "INDEX/COUNT",
         read=_unless_empty(read_portion, WHOLE))] = WHOLE
-    start_at: Annotated[str, flag(
-        "when the load begins, such as 2026-01-31T12:00:00Z, or +30s (default: at once)", "TIME")] = ""
+    coordinate: Annotated[tuple[str, int] | None, flag(
+        "where the generator of part 0 listens, for all of them to begin together", "HOST:PORT",
+        read=_unless_empty(partial(_host_and_port, "coordinate"), None))] = None
     job: Annotated[str, flag(
         "the Indexed Job of which this is a pod: it says the portion, and gathers the reports", "NAME")] = ""
     live: Annotated[str, flag("what is shown meanwhile: line (default), screen, or none", "HOW", choices=WAYS)] = LINE
@@ -321,8 +324,11 @@ class LoadFlags(ReportCommand):
         return self.source is not None or self.conf is not None
 
     def uses(self, name: str) -> bool:
-        """Whether a flag is given, and is no switch that is off."""
-        return name in self.given and getattr(self, name.replace("-", "_"), None) is not False
+        """Whether a flag is given, and is no switch that is off, nor the whole of a plan."""
+        return name in self.given and getattr(self, name.replace("-", "_"), None) not in (
+            False,
+            WHOLE,
+        )
 
 
 _ANY: Final = (TCP, DOT, DOH)
@@ -344,12 +350,14 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("resolvers", "forms", "external", "resolv-options", "node-search"), ("pods",)),
     **dict.fromkeys(("speed", "replay-port", "replay-broken"), ("replay",)),
     "knee-limits": ("find-knee",),
+    "part": ("coordinate",),
+    "coordinate": ("part",),
 }
 _OUT: Final = "leave one of them out"
 _API: Final = "a Corefile that says which API server; -api serves a simulated cluster instead"
 # A flag, those that it excludes, and the sentence with one of these in place of {}.
 _EXCLUDED: Final = (
-    ("job", ("part",), f"-part: the Job of -job says which portion this is; {_OUT}"),
+    ("job", ("part", "coordinate"), f"-{{}}: the Job of -job says which portion this is, and where all meet; {_OUT}"),
     ("churn-api", ("api",), f"-churn-api needs -conf, {_API}"),
     ("churn-api", ("part", "job"),
      "-churn-api: each generator would change a namespace of its own; leave -part and -job out"),
@@ -366,7 +374,7 @@ _EXCLUDED: Final = (
     ("pods", ("timeout",), f"-{{}} is for queries, but resolvers have their own: -resolv-options timeout:2; {_OUT}"),
     ("pods", STREAM_FLAGS, "-{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
     ("tls-insecure", ("tls-ca",), f"-tls-insecure trusts any certificate, -tls-ca only some; {_OUT}"),
-    ("find-knee", ("part", "job", "start-at"), "-find-knee: one generator searches, at its own times; leave -{} out"),
+    ("find-knee", ("part", "job"), "-find-knee: one generator searches, at its own times; leave -{} out"),
     ("replay", ("stages",), "-{} are those of the recording; leave them or -replay out"),
     ("stages", ("time",), "-{}: the stages have times of their own; leave it out, or give -rate too"),
     ("find-knee", ("pods",), "-find-knee finds a rate of queries, and pods make lookups; leave -{} out"),

@@ -103,6 +103,17 @@ def plan_words(plan: PlanReport) -> str:
     return f"{rates(plan.stages)}, {arrival(plan)}, seed {plan.seed}{portion}"
 
 
+def together_words(report: Report) -> str:
+    """How many generators there were, and how far apart they may have begun; "" for one."""
+    if report.generators < 2:
+        return ""
+    within = sum(sorted(each.within_us for each in report.clocks)[-2:])
+    apart = f", begun within {us_to_text(within)} of each other" if report.clocks else ""
+    ahead = max((abs(each.ahead_us) for each in report.clocks), default=0)
+    clocks = f", clocks up to {us_to_text(ahead)} apart from the first one's" if ahead else ""
+    return f", by {report.generators} generators{apart}{clocks}"
+
+
 _LATENCIES: Final = ("p50", "p99", "p99.9", "max")
 SHORT: Final = ("p50", "p99", "max")
 NOTHING: Final = "-"

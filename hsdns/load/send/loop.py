@@ -63,7 +63,7 @@ class Query(msgspec.Struct, eq=False):
     """A query: its octets without the ID, the number of its question, and when it was due and sent (nanoseconds).
 
     `key` is how its transport finds it, -1 before it is sent; `connection` is where it waits; `is_over` once it was
-    answered or given up.
+    answered or given up.  `client` is the number of its client, where each has its own socket.
     """
 
     octets: bytes
@@ -74,6 +74,7 @@ class Query(msgspec.Struct, eq=False):
     connection: Connection | None = None
     key: int = -1
     is_over: bool = False
+    client: int = 0
 
 
 # Takes a query, its reply (whose ID means nothing) and when it arrived; or no octets, and LOST or NOT_SENT.

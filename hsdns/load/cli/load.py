@@ -256,10 +256,14 @@ def _load(
             loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, flags.live))
-        if cluster is not None:
-            ahead = max(0.0, (generator.begin - time.monotonic_ns()) / 1e9)
-            rates = schedule.churn(flags.churn, ahead)
-            stack.enter_context(cluster.churning(rates))
+
+        def begin() -> int:
+            """Begin the changes with the load: both have the same stages."""
+            found = generator.begin(_essence(settings, questions, told))
+            if cluster is not None:
+                ahead = max(0.0, (found - time.monotonic_ns()) / 1e9)
+                stack.enter_context(cluster.churning(schedule.churn(flags.churn, ahead)))
+            return found
 
         def show(servers: Mapping[str, Results], seconds: float) -> None:
             shown(servers, seconds)
@@ -270,7 +274,7 @@ def _load(
             show,
             flags.keep_going,
             settings.limits,
-            lambda: generator.begin(_essence(settings, questions, told)),
+            begin,
             following.take,
             termination.take,
         )

@@ -40,13 +40,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import msgspec
 
 from hsdns import __version__, memory
 from hsdns.cli.command import FlagError, complain
+from hsdns.corefile.tree import did_you_mean
 from hsdns.limits import descriptor_limit, raise_limit
+from hsdns.load.cli.plan_file import PlanFile, read_plan_file
 from hsdns.load.cli.reports import Metrics, put_out, write_for_ci
 from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
 from hsdns.load.errors import LoadError, naming_files
@@ -75,7 +77,8 @@ class Load(LoadFlags):
     """Loads servers, and reports what was measured."""
 
     name = "load"
-    forms = """hsdns load -queries FILE [FLAG...]
+    forms = """hsdns load PLAN.yaml [FLAG...]
+       hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
        hsdns load -replay FILE [FLAG...]
        hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
@@ -83,6 +86,8 @@ class Load(LoadFlags):
        hsdns load merge FILE... [FLAG...]"""
     suggested = tuple(COMMANDS)
     interrupted = ("interrupted before the load began", 2)
+
+    plan: PlanFile = msgspec.field(default_factory=PlanFile)
 
     @classmethod
     def main(cls, words: list[str]) -> int:
@@ -94,9 +99,25 @@ class Load(LoadFlags):
             return other.main(words[1:])
         return super().main(words)
 
+    @classmethod
+    def parse(cls, words: list[str]) -> Self | None:
+        """The command of these words, and of a plan file if the first of them is one."""
+        plan = PlanFile()
+        if words and not words[0].startswith("-"):
+            with naming_files(hint=did_you_mean(words[0], COMMANDS)):
+                plan = read_plan_file(words[0], cls.flags())
+            words = words[1:]
+        with plan.naming():
+            found = super().parse([*plan.beside(words), *words])
+        if found is not None:
+            found.plan = plan
+            if plan.stages:
+                found.add_stages(plan.read_stages(super().parse))
+        return found
+
     def run(self) -> int:
         """Carry it out, and put out the report; return the exit status."""
-        with naming_files(), Termination() as termination:
+        with self.plan.naming(), naming_files(), Termination() as termination:
             settings = read_settings(self)
             metrics = Metrics(self.prometheus, self.push)
             generator = find_generator(self.part, self.coordinate, self.job)
@@ -224,7 +245,8 @@ def _load(
                 portion=generator.portion,
                 kinds=kind_numbers(questions.all),
                 streams=settings.streams,
-                window=window_for(fastest, settings.timeout, schedule.burst),
+                window=window_for(fastest, settings.timeout, schedule.largest),
+                mixes=[list(each) for each in questions.mixes],
             )
             verifier = None if truth is None else Verifier(truth, questions.all, flags.slack)
             # Nothing but counting is left for this process if no answer is judged.
@@ -234,8 +256,14 @@ def _load(
             loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, flags.live))
-        if cluster is not None:
-            stack.enter_context(cluster.churning(flags.churn))
+
+        def begin() -> int:
+            """Begin the changes with the load: both have the same stages."""
+            found = generator.begin(_essence(settings, questions, told))
+            if cluster is not None:
+                ahead = max(0.0, (found - time.monotonic_ns()) / 1e9)
+                stack.enter_context(cluster.churning(schedule.churn(flags.churn, ahead)))
+            return found
 
         def show(servers: Mapping[str, Results], seconds: float) -> None:
             shown(servers, seconds)
@@ -246,7 +274,7 @@ def _load(
             show,
             flags.keep_going,
             settings.limits,
-            lambda: generator.begin(_essence(settings, questions, told)),
+            begin,
             following.take,
             termination.take,
         )
@@ -486,7 +514,7 @@ def questions_of(settings: LoadSettings, blocks: Sequence[Kubernetes] = ()) -> Q
     if flags.pods is not None:
         return Questions([], seed=flags.seed, pods=_pods(settings, blocks))
     answer_sets = [block.answer_set() for block in blocks]
-    return cluster_questions(answer_sets, settings.mix, flags.zipf, flags.seed)
+    return cluster_questions(answer_sets, settings.mix, flags.zipf, flags.seed, settings.mixes)
 
 
 def _read_queries(path: str) -> list[Question]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from msgspec import field
+from msgspec import field, structs
 
 from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
 from hsdns.cli.source import SERVED
@@ -51,6 +51,7 @@ from hsdns.load.schedule import (
     WHOLE,
     Portion,
     Schedule,
+    Stage,
     read_arrival,
     read_portion,
     read_stages,
@@ -299,6 +300,21 @@ class LoadFlags(ReportCommand):
     no_code: Annotated[bool, NO_CODE] = False
     # fmt: on
 
+    stages: tuple[Stage, ...] = ()  # of a plan file
+
+    def add_stages(self, stages: tuple[Stage, ...]) -> None:
+        """Take the stages of a plan, and with them what they have of their own."""
+        changes = [each.churn for each in stages if each.churn is not None]
+        if changes:
+            usual, self.churn = self.churn, max([self.churn, *changes])
+            stages = tuple(
+                structs.replace(each, churn=usual) if each.churn is None else each
+                for each in stages
+            )
+        self.stages = stages
+        own = [("stages", stages), ("mix", any(each.mix for each in stages)), ("churn", changes)]
+        self.given |= {name for name, found in own if found}
+
     @property
     def has_cluster(self) -> bool:
         """Whether a cluster is given."""
@@ -356,6 +372,8 @@ _EXCLUDED: Final = (
     ("pods", STREAM_FLAGS, "-{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
     ("tls-insecure", ("tls-ca",), f"-tls-insecure trusts any certificate, -tls-ca only some; {_OUT}"),
     ("find-knee", ("part", "job"), "-find-knee: one generator searches, at its own times; leave -{} out"),
+    ("replay", ("stages",), "-{} are those of the recording; leave them or -replay out"),
+    ("stages", ("time",), "-{}: the stages have times of their own; leave it out, or give -rate too"),
     ("find-knee", ("pods",), "-find-knee finds a rate of queries, and pods make lookups; leave -{} out"),
     ("find-knee", ("replay",), "-find-knee finds a rate of queries, and a recording has its own; leave -{} out"),
 )  # fmt: skip
@@ -365,7 +383,8 @@ class LoadSettings(NamedTuple):
     """What the flags mean together; times in seconds.
 
     `probes` is the maximum per second.  `streams`: over connections, all queries or truncated ones.  `mix` has the
-    shares of kinds of names, of those that pods look up if there are any.  `knee` are the limits of -find-knee.
+    shares of kinds of names, of those that pods look up if there are any, `mixes` those of each stage.  `knee` are the
+    limits of -find-knee.
     """
 
     flags: LoadFlags
@@ -377,6 +396,7 @@ class LoadSettings(NamedTuple):
     probes: float
     limits: list[Limit]
     mix: dict[str, int] | None
+    mixes: list[dict[str, int]]
     streams: StreamPlan | None
     replay: Replay | None
     knee: list[Limit]
@@ -392,7 +412,8 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         schedule = replay.schedule(flags.seed)
     else:
         arrival, burst = flags.arrival or (POISSON if has_pods else EVEN, 1)
-        schedule = Schedule(read_stages(flags.rate, flags.time), arrival, burst, flags.seed)
+        stages = flags.stages or read_stages(flags.rate, flags.time)
+        schedule = Schedule(stages, arrival, burst, flags.seed)
     check_schedule(schedule, flags.max_rate, flags.max_time)
     check_live(flags.live)
     if not flags.timeout:
@@ -402,6 +423,7 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         limits = read_limits(
             flags.fail_if, verifies=flags.verify, has_pods=has_pods, finds_knee=flags.find_knee
         )
+    mix = read_mix(flags.mix, POD_KINDS if has_pods else KINDS) if flags.mix else None
     return LoadSettings(
         flags,
         targets=targets,
@@ -411,7 +433,8 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         wait=flags.wait,
         probes=_probes(flags, streams, schedule),
         limits=limits,
-        mix=read_mix(flags.mix, POD_KINDS if has_pods else KINDS) if flags.mix else None,
+        mix=mix,
+        mixes=_mixes(flags, mix),
         streams=streams,
         replay=replay,
         knee=_knee(flags, schedule) if flags.find_knee else [],
@@ -463,6 +486,17 @@ def _streams(flags: LoadFlags) -> StreamPlan | None:
         flags.doh_method,
         flags.retry_tcp,
     )
+
+
+def _mixes(flags: LoadFlags, mix: dict[str, int] | None) -> list[dict[str, int]]:
+    """The shares of kinds of names in each stage; none if they are the same in all; raise FlagError."""
+    if not any(each.mix for each in flags.stages):
+        return []
+    if flags.pods is not None:
+        raise FlagError("-mix: pods look up the same names in all stages; give the plan one mix")
+    if mix is None and not all(each.mix for each in flags.stages):
+        raise FlagError("-mix: some stages have none; give each one, or the plan one for these")
+    return [each.mix or mix or {} for each in flags.stages]
 
 
 def _longest_timeout(flags: LoadFlags) -> float:

@@ -79,13 +79,22 @@ def rates(stages: Sequence[Stage]) -> str:
     words = []
     for stage in stages:
         ramp = "" if stage.first == stage.last else f"..{stage.last:.10g}"
-        words.append(f"{stage.first:.10g}{ramp}/s for {stage.seconds:g} s")
+        own = [bursts(stage.arrival, stage.burst)] if stage.arrival else []
+        own += [f"{kind} {share}" for kind, share in stage.mix.items()]
+        own += [] if stage.churn is None else [f"{stage.churn:g} changes/s"]
+        more = f" ({', '.join(own)})" if own else ""
+        words.append(f"{stage.first:.10g}{ramp}/s for {stage.seconds:g} s{more}")
     return ", then ".join(words)
 
 
 def arrival(plan: PlanReport) -> str:
     """The arrival of queries."""
-    return f"bursts of {plan.burst}" if plan.arrival == "burst" else plan.arrival
+    return bursts(plan.arrival, plan.burst)
+
+
+def bursts(way: str, burst: int) -> str:
+    """A way to arrive."""
+    return f"bursts of {burst}" if way == "burst" else way
 
 
 def plan_words(plan: PlanReport) -> str:

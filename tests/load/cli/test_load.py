@@ -441,7 +441,7 @@ def test_changes_are_in_the_truth_and_in_the_api() -> None:
         assert found.api is not None
         assert not found.truth.changes
         before = version(found.api.url)
-        with found.churning(500.0):
+        with found.churning([(1.0, 500.0)]):
             while len(found.truth.changes) < 3:
                 version(found.api.url)
         after = version(found.api.url)
@@ -483,7 +483,7 @@ def test_changes_through_a_real_api(tmp_path: Path) -> None:
             assert f".{name}." in found.awaited.name.to_text()
             assert found.truth is not None
             follower = found.follow(10_000.0, lambda event: True)
-            with found.churning(100.0):
+            with found.churning([(1.0, 100.0)]):
                 while not any(each.written is not None for each in follower.events):
                     names(api, "EndpointSlice")
             assert found.failure == ""
@@ -521,7 +521,7 @@ def test_changes_of_a_cluster_are_followed() -> None:
         queries = [each.query() for each in found.questions.all]
         with following_changes(given, found, [place], queries) as following:
             assert found.truth is not None
-            with found.churning(200.0):
+            with found.churning([(1.0, 200.0)]):
                 while len(found.truth.changes) < 10:
                     following.take()
         report = following.report(0, 0.0, float("inf"))

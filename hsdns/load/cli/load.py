@@ -264,11 +264,12 @@ def _load(
         shown = stack.enter_context(live(schedule.seconds, flags.live))
 
         def begin() -> int:
-            at = generator.begin(_essence(settings, questions, told))
+            """Begin the changes with the load: both have the same stages."""
+            found = generator.begin(_essence(settings, questions, told))
             if cluster is not None:
-                ahead = max(0, at - time.monotonic_ns()) / 1e9
+                ahead = max(0.0, (found - time.monotonic_ns()) / 1e9)
                 stack.enter_context(cluster.churning(schedule.churn(flags.churn, ahead)))
-            return at
+            return found
 
         def show(servers: Mapping[str, Results], seconds: float) -> None:
             shown(servers, seconds)

@@ -184,6 +184,7 @@ def _load(
     from hsdns.load.send.process import SenderProcess
     from hsdns.load.send.udp import sockets_for, window_for
     from hsdns.load.verify.verifier import Verifier
+    from hsdns.resolver import go
 
     flags, schedule = settings.flags, settings.schedule
     queries = [each.query(flags.edns) for each in questions.all]
@@ -192,6 +193,8 @@ def _load(
     allow_descriptors(settings, sockets)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
     truth = cluster.truth if cluster is not None else None
+    # Of pods, some resolvers send an OPT record and some do not, so one in a reply is never wrong.
+    edns = flags.edns if questions.pods is None else go.EDNS_SIZE
     with ExitStack() as stack:
         loaded = []
         for target, (family, address) in zip(settings.targets, places, strict=True):
@@ -211,7 +214,9 @@ def _load(
                 streams=settings.streams,
                 window=window_for(fastest, settings.timeout, schedule.burst),
             )
-            verifier = None if truth is None else Verifier(truth, questions.all, flags.slack)
+            verifier = None
+            if truth is not None:
+                verifier = Verifier(truth, questions.all, flags.slack, edns, flags.ttl)
             # Nothing but counting is left for this process if no answer is judged.
             is_alone = truth is None and len(places) == 1
             sending = stack.enter_context(SenderProcess(plan, is_alone=is_alone))

@@ -170,8 +170,9 @@ def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
             yield word, [NOTHING if each is None else str(each.counts[word]) for each in verdicts]
     for label, name in (("stale by p50", "p50"), ("stale by at most", "max")):
         yield label, [_figure(_of(each, "stale_age"), name) for each in verdicts]
-    old = [_of(each, "old_for_s") for each in verdicts]
-    yield "stale answers over", [NOTHING if each is None else age(each * 1000) for each in old]
+    episodes = [_of(each, "episodes") or () for each in verdicts]
+    old = [sum(each.until_s - each.since_s for each in found) for found in episodes]
+    yield "stale answers over", [age(each * 1000) if each else NOTHING for each in old]
     for label, part in (
         ("added: first new answer", "first_new"),
         ("removed: last old answer", "last_old"),

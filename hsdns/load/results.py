@@ -43,6 +43,9 @@ from hsdns.load.histogram import (
 )
 from hsdns.load.limits import Measured
 from hsdns.load.outcome import (
+    LATE,
+    LATE_COUNT,
+    LATE_LOST,
     LATENCY,
     LATENESS,
     LOST_COUNT,
@@ -50,7 +53,10 @@ from hsdns.load.outcome import (
     NOT_SENT_COUNT,
     OF_KIND,
     RCODE,
+    SERVICE,
     TRUNCATED,
+    UNMATCHED,
+    WHY_UNMATCHED,
     PlainOutcome,
     unpack_counts,
 )
@@ -83,7 +89,10 @@ def kind_numbers(questions: Iterable[Question]) -> list[int]:
 
 
 class Counts(msgspec.Struct):
-    """Counts of queries; `due` includes those that this machine could not send."""
+    """Counts of queries; `due` includes those that this machine could not send.
+
+    `late` ones, of those sent, left so late that their loss may be due to the sender; `late_lost` are those lost.
+    """
 
     due: int = 0
     sent: int = 0
@@ -91,6 +100,8 @@ class Counts(msgspec.Struct):
     answered: int = 0
     lost: int = 0
     truncated: int = 0
+    late: int = 0
+    late_lost: int = 0
     rcodes: dict[str, int] = {}
 
     def answer(self, rcode: int, number: int = 1) -> None:
@@ -128,10 +139,15 @@ class KindReport(msgspec.Struct):
     counts: Counts = msgspec.field(default_factory=Counts)
     latency: Figures = []
     slots: Histogram = no_slots()
+    service_slots: Histogram = no_slots()
 
 
 class Second(msgspec.Struct):
-    """One second of the schedule; `slots` and `late_slots` are the histograms of latency and lateness."""
+    """One second of the schedule; `slots`, `service_slots` and `late_slots` are histograms.
+
+    They are those of the latency, of the time from the sending to the reply, and of the lateness.  `unmatched` replies
+    arrived in this second that were none to a query that waited, by reason.
+    """
 
     second: int = 0
     counts: Counts = msgspec.field(default_factory=Counts)
@@ -140,7 +156,9 @@ class Second(msgspec.Struct):
     verdicts: dict[str, int] = {}
     worst_age_ms: float = 0.0
     changes: int = 0
+    unmatched: dict[str, int] = {}
     slots: Histogram = no_slots()
+    service_slots: Histogram = no_slots()
     late_slots: Histogram = no_slots()
 
     def finish(self, *, refused: bool) -> None:
@@ -432,8 +450,8 @@ class Results:
         if found is None:
             found = self.seconds[number] = Second(number)
             if over := self.seconds.get(number - OPEN):
-                over.slots.pack()
-                over.late_slots.pack()
+                for slots in (over.slots, over.service_slots, over.late_slots):
+                    slots.pack()
         return found
 
     def add(self, found: Iterable[PlainOutcome]) -> None:
@@ -446,14 +464,20 @@ class Results:
                 kind.counts.not_send()
                 continue
             second.late_slots.slots[slot_of((sent - planned) // MICROSECOND)] += 1
+            if flags & LATE:
+                for each in (second, kind):
+                    each.counts.late += 1
+                    each.counts.late_lost += received <= 0
             if received <= 0:
                 second.counts.lose()
                 kind.counts.lose()
                 continue
             slot = slot_of((received - planned) // MICROSECOND)
+            service = slot_of((received - sent) // MICROSECOND)
             for each in (second, kind):
                 each.counts.answer(flags & 15)
                 each.slots.slots[slot] += 1
+                each.service_slots.slots[service] += 1
                 if flags & TC:
                     each.counts.truncated += 1
 
@@ -464,6 +488,8 @@ class Results:
             what %= OF_KIND
             if what == LATENCY:
                 part.slots.slots[value] += counted
+            elif what == SERVICE:
+                part.service_slots.slots[value] += counted
             elif what == LATENESS and isinstance(part, Second):
                 part.late_slots.slots[value] += counted
             elif what == RCODE:
@@ -474,6 +500,12 @@ class Results:
                 part.counts.not_send(counted)
             elif what == TRUNCATED:
                 part.counts.truncated += counted
+            elif what == LATE_COUNT:
+                part.counts.late += counted
+            elif what == LATE_LOST:
+                part.counts.late_lost += counted
+            elif what == UNMATCHED and isinstance(part, Second):
+                count(part.unmatched, WHY_UNMATCHED[value], counted)
 
     def add_right(self, planned: Iterable[int]) -> None:
         """Count right answers; `planned` are the due times of their queries, in nanoseconds of the monotonic clock."""

@@ -199,7 +199,7 @@ class Merge(ReportCommand):
 
     def run(self) -> int:
         """Print the merged report, and write its files; return the exit status of a run."""
-        from hsdns.load.merge import merge
+        from hsdns.load.generators.merge import merge
 
         with naming_files():
             if not self.words:

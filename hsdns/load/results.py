@@ -576,8 +576,9 @@ def without_histograms(seconds: Iterable[Second]) -> Second:
     for each in list(seconds):
         add(found.counts, each.counts)
         found.worst_age_ms = max(found.worst_age_ms, each.worst_age_ms)
-        for word, number in each.verdicts.items():
-            count(found.verdicts, word, number)
+        for own, other in ((found.verdicts, each.verdicts), (found.unmatched, each.unmatched)):
+            for word, number in other.items():
+                count(own, word, number)
     found.counts.finish()
     return found
 
@@ -597,7 +598,7 @@ def measured_of(found: Second) -> Measured:
 def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:
     """The counts that limits can apply to, each with the number that it is a share of."""
     counts, verdicts = whole.counts, whole.verdicts
-    every = sum(verdicts.values())
+    every, unmatched = sum(verdicts.values()), sum(whole.unmatched.values())
     judged = every - verdicts.get(UNJUDGED, 0)
     rcodes, answered = counts.rcodes, counts.answered
     good = (rcode_to_text(Rcode.NOERROR), rcode_to_text(Rcode.NXDOMAIN))
@@ -605,6 +606,7 @@ def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:
         "loss": (counts.lost, counts.sent),
         "errors": (sum(number for rcode, number in rcodes.items() if rcode not in good), answered),
         "truncated": (counts.truncated, answered),
+        "unmatched": (unmatched, answered + unmatched),
     }
     for rcode in (Rcode.SERVFAIL, Rcode.REFUSED, Rcode.NXDOMAIN):
         text = rcode_to_text(rcode)

@@ -33,7 +33,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.generators.merge import merge
 from hsdns.load.histogram import Histogram, Percentile
 from hsdns.load.limits import read_limits
-from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.outcome import LOST, NO_REPLY, NOT_SENT, OTHER_QUESTION, UNMATCHED, pack_counts
 from hsdns.load.output.words import together_words
 from hsdns.load.pods import FORMS
 from hsdns.load.questions import Question
@@ -216,6 +216,9 @@ def results(*, lost: int = 0, late: int = 0, stale: bool = False) -> Results:
                 Verdict(WRONG, reason="owner") if number % 2 else Verdict(UNJUDGED, reason=UNKNOWN)
             )
         found.add_verdict(Judged(number % 2, planned / SECOND, planned / SECOND, verdict))
+    if stale:
+        unmatched = pack_counts([(UNMATCHED, 3, OTHER_QUESTION, 2), (UNMATCHED, 3, NO_REPLY, 1)])
+        found.add_counts(unmatched)
     found.add_changes([0.5, 1.5])
     return found
 

@@ -31,6 +31,7 @@ from hsdns.load.output.words import (
     plan_words,
     rates,
     shown,
+    unmatched,
 )
 from hsdns.load.report import Report, plain
 from hsdns.load.results import Second, ServerReport, together
@@ -224,6 +225,8 @@ def _notes(servers: Sequence[Shown]) -> Iterator[Note]:
         if server.ended:
             text = f"{of}{server.ended}; the figures are of the {server.seconds:g} s until then."
             yield "bad", "Not whole", text
+        if told := unmatched(server):
+            yield "warn", "No answer", f"{of}{told}."
         if server.refused:
             yield "warn", "Left out", f"{of}{server.refused}."
         for limit in server.limits:

@@ -32,6 +32,7 @@ from hsdns.load.output.words import (
     shown,
     since_begin,
     together_words,
+    unmatched,
 )
 from hsdns.load.report import KneeReport, Report
 from hsdns.load.results import PropagationReport, ServerReport, VerdictReport
@@ -102,6 +103,8 @@ def _server(server: ServerReport) -> Iterator[Row]:
     told = f"{counts.due} due, {counts.sent} sent, {counts.answered} answered, {lost} lost"
     yield "queries", told
     yield "answers", answers(counts)
+    if told := unmatched(server):
+        yield "NO ANSWER", told
     yield "latency", percentiles(server.latency)
     yield "generator", f"late by {percentiles(server.lateness)}"
     if counts.not_sent:

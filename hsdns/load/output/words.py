@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.load.histogram import Percentile, us_to_text
 from hsdns.load.report import KneeStep, PlanReport, Report
-from hsdns.load.results import Counts, LimitReport, ServerReport
+from hsdns.load.results import Counts, LimitReport, ServerReport, together
 from hsdns.load.schedule import Stage
 from hsdns.load.verify.judge import VERDICTS
 
@@ -25,6 +25,13 @@ def answers(counts: Counts) -> str:
     if counts.truncated:
         words.append(f"truncated {counts.truncated}")
     return ", ".join(words) or "none"
+
+
+def unmatched(server: ServerReport) -> str:
+    """Replies to no query that waited, with the reasons; "" without any."""
+    found = together(server.per_second).unmatched
+    reasons = ", ".join(f"{why} {count}" for why, count in sorted(found.items()))
+    return f"{sum(found.values())} replies to no query that waited: {reasons}" if found else ""
 
 
 def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:

@@ -35,10 +35,10 @@ CODE_LINES = {
     "hsdns/expression": 1_422,
     "hsdns/fastpath": 1_923,
     "hsdns/fault_scenarios": 1_171,
-    "hsdns/faults": 1_760,
+    "hsdns/faults": 1_762,
     "hsdns/gotemplate": 915,
     "hsdns/lint": 548,
-    "hsdns/load": 8_442,
+    "hsdns/load": 8_485,
     "hsdns/plugins": 7_287,
     "hsdns/recording": 1_110,
     "hsdns/resolver": 1_279,
@@ -46,11 +46,11 @@ CODE_LINES = {
     "hsdns/rules": 4_751,
     "hsdns/server": 6_796,
     "hsdns/sources": 3_461,
-    "hsdns/testing": 1_715,
+    "hsdns/testing": 2_009,
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_593,
-    "loadtest": 7_000,
-    "tests": 59_232,
+    "loadtest": 7_515,
+    "tests": 59_574,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

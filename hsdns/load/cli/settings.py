@@ -60,6 +60,7 @@ from hsdns.load.verify.verifier import SLACK
 from hsdns.resolver import MODELS
 from hsdns.wire.name import Name
 
+PERFDATA: Final = "perfdata"
 TIMEOUT: Final = 2.0  # seconds
 SOCKETS: Final = 4
 MOST_SOCKETS: Final = 20_000  # of the 28,000 ports that Linux gives by default
@@ -187,7 +188,9 @@ class ReportCommand(Command):
     ] = False
     json: Annotated[str, flag("write the report as JSON to a file", "FILE")] = ""
     html: Annotated[str, flag("write the report as a page to a file", "FILE")] = ""
-    o: Annotated[str, flag("format of standard output: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
+    o: Annotated[str, flag(
+        "format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws", "FORMAT",
+        choices=(*FORMATS, PERFDATA))] = "text"
     # fmt: on
 
 

@@ -62,7 +62,7 @@ STOCK_RIGHTS = {
 } | {("discovery.k8s.io", "endpointslices", verb) for verb in ("list", "watch")}
 OF_THE_JOB = {
     ("batch", "jobs", "get"),
-    *(("", "configmaps", verb) for verb in ("get", "create", "patch")),
+    *(("", "configmaps", verb) for verb in ("list", "create", "patch")),
 }
 
 

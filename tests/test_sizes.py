@@ -38,7 +38,7 @@ CODE_LINES = {
     "hsdns/faults": 1_762,
     "hsdns/gotemplate": 915,
     "hsdns/lint": 548,
-    "hsdns/load": 9_191,
+    "hsdns/load": 9_117,
     "hsdns/plugins": 7_287,
     "hsdns/recording": 1_110,
     "hsdns/resolver": 1_279,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_593,
     "loadtest": 7_515,
-    "tests": 59_766,
+    "tests": 59_758,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -42,7 +42,7 @@ FILES = sorted(
     path
     for folder in (DEPLOY, DEPLOY / JOB)
     for path in folder.resolve().rglob("*.yaml")
-    if not {"helm", "k9s"}.intersection(path.parts)
+    if not {"helm", "k9s", "testcontainers"}.intersection(path.parts)
 )
 CONTROL = ["-control", "/run/hsdns/control.sock"]
 IMAGE = f"hsdns/hsdns:{__version__}"
@@ -100,9 +100,11 @@ def test_the_base_has_the_corefile_of_kubeadm() -> None:
     assert found["data"] == {"Corefile": KUBEADM}
 
 
-@pytest.mark.parametrize("path", of_files(*(each for each in FILES if "doctor" not in each.parts)))
+@pytest.mark.parametrize(
+    "path", of_files(*(each for each in FILES if not {"doctor", "faults"} & {*each.parts}))
+)
 def test_rights_are_those_of_coredns_and_no_others(path: Path) -> None:
-    """The doctor is for people; tests/sources/test_cluster_dump.py and tests/cli/test_doctor_pod.py have what it needs."""
+    """The doctor and the faults are for people; tests/sources/test_cluster_dump.py and tests/cli/test_doctor_pod.py have what it needs."""
     for document in documents(path):
         rights = {
             (group, resource, verb)

@@ -4,10 +4,10 @@ Path: argv -> here -> running_server.py -> /v1/faults of the server; fault_run.p
 Rule 1: the server parses a rule, because it knows its zones, listeners and pods; its sentence is shown.
 Rule 2: with -dry-run the server also tries the rule, on the queries that it has kept; this module summarizes the
         results.
-Rule 3: the exit status is 1 if a rule or a command line is refused, 2 if no server could be reached.
+Rule 3: the exit status is 2 for bad input, a rule that is refused, or no server.
 
 `hsdns fault scenarios|matrix|run`: lists known failures, or plays them in simulated or real time:
-Rule: the exit status is 1 if a rule has hit no query, since that shows nothing, or for refused input; 2 if no server
+Rule: the exit status is 1 if a rule has hit no query, since that shows nothing; 2 for bad input, or if no server
       could be reached.
 """
 
@@ -86,7 +86,6 @@ class Fault(ServerCommand):
     forms = f"{USAGE}\n{ACTIONS}"
     most_words = ANY
     suggested = WORDS
-    bad = refused = 1
     interrupted = ("", 0)
 
     dry_run: Annotated[

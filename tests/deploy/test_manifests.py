@@ -269,6 +269,28 @@ def test_an_api_server_accepts_them() -> None:
             query = "fieldManager=test&force=true&dryRun=All&fieldValidation=Strict"
             status, found = api.ask("PATCH", f"{path}?{query}", manifest, applies=True)
             assert status in (200, 201), found
+        for manifest in documents(DEPLOY / "components/faults/rbac.yaml"):
+            kind = f"{manifest['kind'].lower()}s/{manifest['metadata']['name']}"
+            path = f"/apis/{manifest['apiVersion']}/namespaces/kube-system/{kind}"
+            status, found = api.ask("PATCH", f"{path}?fieldManager=test", manifest, applies=True)
+            assert status == 201, found
+        api._wait("the role", lambda: may_exec(api, "dns-faults"))
+        assert not may_exec(api, "dns-others")
+
+
+def may_exec(api: RealApi, group: str) -> bool:
+    """Whether a user of a group may run commands in the pods of kube-system."""
+    exec_in = {
+        "namespace": "kube-system",
+        "resource": "pods",
+        "subresource": "exec",
+        "verb": "create",
+    }
+    spec = {"user": "somebody", "groups": [group], "resourceAttributes": exec_in}
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    status, found = api.ask("POST", path, {"spec": spec})
+    assert status == 201, found
+    return bool(found["status"]["allowed"])
 
 
 # --- the sidecar at work ---

@@ -44,13 +44,13 @@ CODE_LINES = {
     "hsdns/resolver": 1_279,
     "hsdns/rewriting": 389,
     "hsdns/rules": 4_751,
-    "hsdns/server": 6_796,
+    "hsdns/server": 6_805,
     "hsdns/sources": 3_461,
-    "hsdns/testing": 2_009,
+    "hsdns/testing": 2_053,
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_593,
     "loadtest": 7_515,
-    "tests": 59_758,
+    "tests": 59_900,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

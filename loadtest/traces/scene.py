@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hsdns.testing.pod_process import SIOCSIFADDR, enter
+from hsdns.testing.pod_process import SIOCSIFADDR, Refused, enter
+from loadtest.process import BenchmarkError
 from loadtest.traces.server import Logged, Script, Server
 
 HERE: Final = Path(__file__).parent
@@ -215,7 +216,10 @@ def play(row: Row, scenario: Scenario, built: str) -> str:
     with tempfile.TemporaryDirectory(prefix="traces-") as folder:
         for name, text in {**FILES, "resolv.conf": scenario.resolv_conf}.items():
             (Path(folder) / name).write_text(text)
-        pairs = [enter(folder, NAMESERVERS[0])]
+        try:
+            pairs = [enter(folder, NAMESERVERS[0])]
+        except Refused as refused:
+            raise BenchmarkError(str(refused)) from None
         if "v4" not in scenario.conf:
             with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
                 packed = socket.inet_pton(socket.AF_INET6, ADDRESS_V6)

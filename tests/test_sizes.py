@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_593,
     "loadtest": 7_515,
-    "tests": 59_900,
+    "tests": 59_895,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -33,7 +33,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.generators.merge import merge
 from hsdns.load.histogram import Histogram, Percentile
 from hsdns.load.limits import read_limits
-from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.outcome import LOST, NO_REPLY, NOT_SENT, OTHER_QUESTION, UNMATCHED, pack_counts
 from hsdns.load.output.words import together_words
 from hsdns.load.pods import FORMS
 from hsdns.load.questions import Question
@@ -50,13 +50,26 @@ from hsdns.load.report import (
 )
 from hsdns.load.results import (
     OPEN,
+    EpisodeReport,
     EventReport,
     PropagationReport,
     Results,
     ServerReport,
+    VerdictReport,
+    episodes_of,
 )
 from hsdns.load.schedule import SECOND, Stage
-from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
+from hsdns.load.verify.judge import (
+    AHEAD,
+    BEHIND,
+    RIGHT,
+    STALE,
+    UNDECIDED,
+    UNJUDGED,
+    UNKNOWN,
+    WRONG,
+    Verdict,
+)
 from hsdns.load.verify.verifier import Judged
 from hsdns.resolver import MODELS
 from hsdns.wire.iana import RRType
@@ -198,7 +211,14 @@ def results(*, lost: int = 0, late: int = 0, stale: bool = False) -> Results:
             verdict = Verdict(STALE, (number - 189) / 10)
         elif stale and number == 0:
             verdict = Verdict(UNDECIDED, 0.01, BEHIND)
+        elif stale and number < 4:
+            verdict = (
+                Verdict(WRONG, reason="owner") if number % 2 else Verdict(UNJUDGED, reason=UNKNOWN)
+            )
         found.add_verdict(Judged(number % 2, planned / SECOND, planned / SECOND, verdict))
+    if stale:
+        unmatched = pack_counts([(UNMATCHED, 3, OTHER_QUESTION, 2), (UNMATCHED, 3, NO_REPLY, 1)])
+        found.add_counts(unmatched)
     found.add_changes([0.5, 1.5])
     return found
 
@@ -233,6 +253,17 @@ def test_a_generator_that_was_the_limit(limits: str, status: int) -> None:
     assert {each.why for each in found.latency} == {"generator"}
     assert found.refused.startswith("the generator was the limit: it was late by 5.00 ms at p50, ")
     assert exit_status(whole) == status
+
+
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "stale answers, from the change that each lacked to its query => when answers were stale, and how many"))  # fmt: skip
+def test_episodes(given: str, expected: str) -> None:
+    found = VerdictReport()
+    for each in given.split():
+        since, until = map(float, each.split("-"))
+        found.lack(EpisodeReport(since, until, 1, (until - since) * 1000))
+    told = [f"{each.since_s:g}-{each.until_s:g} {each.count}" for each in found.episodes]
+    assert ", ".join(told) == expected
+    assert found.episodes == episodes_of(deepcopy(found.episodes))
 
 
 @pytest.mark.parametrize(("given", "expected"), columns(TABLES, "limits on the knee: found, held at and broken at => met or not, the rate that decides, and the status"))  # fmt: skip
@@ -304,7 +335,9 @@ ASKED = st.builds(
     st.none()
     | st.builds(Verdict, st.just(STALE), AGES)
     | st.builds(Verdict, st.just(UNDECIDED), AGES, st.sampled_from([BEHIND, AHEAD]))
-    | st.sampled_from([Verdict(RIGHT), Verdict(WRONG)]),
+    | st.sampled_from(
+        [Verdict(RIGHT), Verdict(WRONG, reason="ttl"), Verdict(UNJUDGED, reason=UNKNOWN)]
+    ),
 )
 
 

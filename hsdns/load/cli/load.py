@@ -221,6 +221,7 @@ def _load(
     from hsdns.load.send.sockets import check_sources
     from hsdns.load.send.udp import sockets_for, window_for
     from hsdns.load.verify.verifier import Verifier
+    from hsdns.resolver import go
 
     flags, schedule = settings.flags, settings.schedule
     queries = [each.query(flags.edns) for each in questions.all]
@@ -231,6 +232,8 @@ def _load(
     for family_and_address in places if settings.clients else ():
         check_sources(settings.clients, *family_and_address)
     truth = cluster.truth if cluster is not None else None
+    # Of pods, some resolvers send an OPT record and some do not, so one in a reply is never wrong.
+    edns = flags.edns if questions.pods is None else go.EDNS_SIZE
     told = _plan(settings, questions, sockets, generator.portion)
     with ExitStack() as stack:
         loaded = []
@@ -254,7 +257,9 @@ def _load(
                 clients=settings.clients,
                 labels=flags.random_labels,
             )
-            verifier = None if truth is None else Verifier(truth, questions.all, flags.slack)
+            verifier = None
+            if truth is not None:
+                verifier = Verifier(truth, questions.all, flags.slack, edns, flags.ttl)
             # Nothing but counting is left for this process if no answer is judged.
             is_alone = truth is None and len(places) == 1
             sending = stack.enter_context(SenderProcess(plan, is_alone=is_alone))

@@ -57,6 +57,7 @@ from hsdns.load.schedule import (
     read_portion,
     read_stages,
 )
+from hsdns.load.verify.message import MOST_TTL
 from hsdns.load.verify.verifier import SLACK
 from hsdns.resolver import MODELS
 from hsdns.wire.name import Name
@@ -272,6 +273,7 @@ class LoadFlags(ReportCommand):
 
     verify: Annotated[bool, flag("judge each answer by a watch of the same cluster")] = False
     slack: Annotated[float, _time("how far apart the watches of server and generator may be (default 100ms)")] = SLACK
+    ttl: Annotated[int, _count(f"highest right TTL in seconds (default {MOST_TTL})", 604_800, low=0)] = MOST_TTL
     api: Annotated[tuple[str, int] | None, flag(
         "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
         read=_unless_empty(partial(_host_and_port, "api"), None))] = None
@@ -350,7 +352,7 @@ STREAM_FLAGS: Final = ("transport", "retry-tcp", *_FOR)
 _CLUSTER: Final = ("source", "conf")
 # Flags that have no effect without another one, and that one.
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
-    "slack": ("verify",),
+    **dict.fromkeys(("slack", "ttl"), ("verify",)),
     "churn": ("api", "churn-api"),
     **dict.fromkeys(("churn-api", "churn-kinds"), ("churn",)),
     "probes": ("verify",),

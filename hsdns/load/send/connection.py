@@ -37,7 +37,7 @@ from hsdns.load.counters import (
     ConnectionsReport,
     count,
 )
-from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.outcome import LOST, NOT_SENT, WHY_UNMATCHED
 from hsdns.load.plan import STAYS, StreamPlan
 from hsdns.load.send.loop import HEADER_LEN, Ended, Query
 from hsdns.wire.framing import FrameBuffer
@@ -49,7 +49,7 @@ MOST_IN_FLIGHT: Final = 60_000
 class QueryResult(NamedTuple):
     """The result of a query on a connection: its reply with any ID, or none for the reason `why`.
 
-    `query` None: a reply that no query waits for.  `why` "": the server has not processed the query.
+    `query` None: a message that is no reply to a query that waits.  `why` "": the server has not processed the query.
     """
 
     query: Query | None
@@ -119,7 +119,13 @@ class FramedSession(Session):
             if len(message) < HEADER_LEN:
                 self.broken = "sends what is no DNS message"
                 break
-            query = in_flight.pop(message[0] << 8 | message[1], None)
+            key = message[0] << 8 | message[1]
+            query = in_flight.get(key)
+            why = None if query is None else query.misfit(message)
+            if why is not None:  # the query goes on waiting
+                found.append(QueryResult(None, message, WHY_UNMATCHED[why]))
+                continue
+            in_flight.pop(key, None)
             found.append(QueryResult(query, message))
         return found
 
@@ -351,6 +357,7 @@ class Pool(Connections):
     ended: Ended
     clock: Callable[[], int]
     turn: int = TURN
+    unmatched: Callable[[int, int], None] = lambda why, at: None  # as in udp.py
     waits: int = 0  # queries
     counts: ConnectionsReport = field(default_factory=ConnectionsReport)
     _backlog: deque[Query] = field(default_factory=deque)
@@ -469,7 +476,9 @@ class Pool(Connections):
         """Pass results on."""
         now = connection.replied = self.clock()
         for query, message, why in found:
-            if query is None or query.is_over:
+            if query is None and why:
+                self.unmatched(WHY_UNMATCHED.index(why), now)
+            elif query is None or query.is_over:
                 self.counts.late += 1
             elif message is not None:
                 query.is_over = True

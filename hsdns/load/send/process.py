@@ -360,6 +360,7 @@ def _sender(
     if streams is not None:
         pool = open_pool(streams, *place, plan.timeout, reporter.ended, clock, kind)
         reporter.connections = pool.counts
+        pool.unmatched = partial(reporter.note, UNMATCHED)
     sender = Sender(
         reporter=reporter,
         queries=plan.labelled(),

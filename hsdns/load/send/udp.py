@@ -62,7 +62,7 @@ class UdpTransport:
     window: int = 0
     run: int = RUN
     fallback: Pool | None = None
-    # Takes NO_QUERY or ENDED, and when the reply arrived that no query waits for.
+    # Takes an index of WHY_UNMATCHED, and when the reply arrived that no query waits for.
     unmatched: Callable[[int, int], None] = lambda why, at: None
     turn: int = RUN
     # By the number of a query modulo the window, and by socket and ID, which is the key of a query.
@@ -111,10 +111,15 @@ class UdpTransport:
                     self.unmatched(NO_QUERY, received or now)
                     continue
                 key = number << 16 | octets[0] << 8 | octets[1]
-                query = self._waiting.pop(key, None)
+                query = self._waiting.get(key)
                 if query is None:
                     self.unmatched(ENDED if self._has_ended(key) else NO_QUERY, received or now)
                     continue
+                why = query.misfit(octets)
+                if why is not None:
+                    self.unmatched(why, received or now)
+                    continue
+                del self._waiting[key]
                 if self.fallback is not None and octets[2] & TRUNCATED:
                     self.fallback.take_truncated(query)
                 else:

@@ -38,7 +38,7 @@ CODE_LINES = {
     "hsdns/faults": 1_762,
     "hsdns/gotemplate": 915,
     "hsdns/lint": 548,
-    "hsdns/load": 9_117,
+    "hsdns/load": 9_082,
     "hsdns/plugins": 7_287,
     "hsdns/recording": 1_110,
     "hsdns/resolver": 1_279,

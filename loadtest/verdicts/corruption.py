@@ -62,7 +62,7 @@ class Message:
     @property
     def octets(self) -> bytes:
         """The message on the wire."""
-        parts = [*self.questions]
+        parts: list[bytes | bytearray] = [*self.questions]
         lengths = [len(self.questions), *(len(each) for each in self.sections.values())]
         for owner, rrtype, ttl, rdata, rrclass in (
             each for part in self.sections.values() for each in part

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from hsdns.load.verify.judge import Answer
 from hsdns.load.verify.message import read
@@ -65,8 +65,11 @@ class Proxy(threading.Thread):
         self._last: dict[bytes, bytes] = {}
         self._is_over = False
 
-    def stop(self) -> None:
-        """End it."""
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._is_over = True
         self.join()
         for each in (self._front, *self._back.values()):

@@ -463,6 +463,10 @@ class _Word(Enum):
         """The word."""
         return self.word
 
+    def __repr__(self) -> str:
+        """The name in Python."""
+        return f"{type(self).__name__}.{self.name}"
+
 
 def _text(word: _Word, arguments: Sequence[object]) -> str:
     shown = (

@@ -24,7 +24,10 @@ from loadtest.verdicts.corruption import Kind, alter, fits, read_kinds
 STALE: Final = Kind("an answer of before", "answer", (), "stale")
 TWICE: Final = Kind("a reply twice", "any", (), "unanswered late or repeated")
 AGED: Final = 0.5  # seconds
+FIRST: Final = 300
 _MOST: Final = 65_535
+_SO_RCVBUFFORCE: Final = 33
+_BUFFER: Final = 1 << 23  # octets
 _OLD: Final = 8192  # queries that are remembered
 
 
@@ -44,18 +47,23 @@ class _Past(NamedTuple):
 
 
 class Proxy(threading.Thread):
-    """Listens at a port of loopback, for a server at `target`; alters replies between two times of the clock."""
+    """Listens at a port of loopback, for a server at `target`.
 
-    def __init__(self, target: int, begin: float, end: float, gap: float, seed: int) -> None:
+    It alters replies for `seconds`, from `after` seconds after the load has begun, which is the FIRST-th query.
+    """
+
+    def __init__(self, target: int, after: float, seconds: float, gap: float, seed: int) -> None:
         super().__init__(daemon=True)
         self.altered: list[Altered] = []
-        self._target, self._begin, self._end, self._gap = target, begin, end, gap
+        self._target, self._after, self._seconds, self._gap = target, after, seconds, gap
         self._random = random.Random(seed)
         self._kinds = [*read_kinds("corruptions.txt"), STALE, TWICE]
         self._random.shuffle(self._kinds)
-        self._next = begin
+        self._count, self._next, self._end = 0, float("inf"), 0.0
         self._front = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._front.bind(("127.0.0.1", 0))
+        with suppress(OSError):  # as root, more than the limit
+            self._front.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
         self.port = self._front.getsockname()[1]
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._front, selectors.EVENT_READ)
@@ -87,6 +95,10 @@ class Proxy(threading.Thread):
 
     def _ask(self) -> None:
         octets, client = self._front.recvfrom(_MOST)
+        self._count += 1
+        if self._count == FIRST:
+            self._next = time.time() + self._after
+            self._end = self._next + self._seconds
         back = self._back.get(client)
         if back is None:
             back = self._back[client] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -42,7 +42,7 @@ FILES = sorted(
     path
     for folder in (DEPLOY, DEPLOY / JOB)
     for path in folder.resolve().rglob("*.yaml")
-    if not {"helm", "k9s"}.intersection(path.parts)
+    if not {"helm", "k9s", "clusterloader2"}.intersection(path.parts)
 )
 CONTROL = ["-control", "/run/hsdns/control.sock"]
 IMAGE = f"ghcr.io/hsdns/hsdns:{__version__}"

@@ -55,8 +55,9 @@ from hsdns.load.errors import LoadError, naming_files
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
 from hsdns.load.limits import Limit
 from hsdns.load.pods import PodPlan, check_lengths, resolv_confs
-from hsdns.load.questions import Question, Questions, read_queries
+from hsdns.load.questions import LABEL_LEN, Question, Questions, read_queries
 from hsdns.load.schedule import Portion, Stage
+from hsdns.wire.name import MAX_NAME_LEN
 
 if TYPE_CHECKING:
     from hsdns.cli.command import Command
@@ -217,6 +218,7 @@ def _load(
     from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, RunOptions, carry_out
     from hsdns.load.send.process import SenderProcess
+    from hsdns.load.send.sockets import check_sources
     from hsdns.load.send.udp import sockets_for, window_for
     from hsdns.load.verify.verifier import Verifier
     from hsdns.resolver import go
@@ -224,9 +226,11 @@ def _load(
     flags, schedule = settings.flags, settings.schedule
     queries = [each.query(flags.edns) for each in questions.all]
     fastest = schedule.fastest if settings.replay is None else settings.replay.fastest
-    sockets = sockets_for(fastest, settings.timeout, settings.sockets)
+    sockets = len(settings.clients) or sockets_for(fastest, settings.timeout, settings.sockets)
     allow_descriptors(settings, sockets)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
+    for family_and_address in places if settings.clients else ():
+        check_sources(settings.clients, *family_and_address)
     truth = cluster.truth if cluster is not None else None
     # Of pods, some resolvers send an OPT record and some do not, so one in a reply is never wrong.
     edns = flags.edns if questions.pods is None else go.EDNS_SIZE
@@ -250,6 +254,8 @@ def _load(
                 streams=settings.streams,
                 window=window_for(fastest, settings.timeout, schedule.largest),
                 mixes=[list(each) for each in questions.mixes],
+                clients=settings.clients,
+                labels=flags.random_labels,
             )
             verifier = None
             if truth is not None:
@@ -509,6 +515,16 @@ _SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server anyw
 
 def questions_of(settings: LoadSettings, blocks: Sequence[Kubernetes] = ()) -> Questions:
     """The questions; raise LoadError or OSError.  `blocks` are those of the cluster, if there is one."""
+    found, flags = _questions(settings, blocks), settings.flags
+    for each in found.all if flags.random_labels else ():
+        if len(each.name.wire) + LABEL_LEN + 1 > MAX_NAME_LEN:
+            raise LoadError(f"-random-labels: {each.name.to_text()} is too long for another label")
+    if flags.do:
+        found = found._replace(all=[each._replace(do=True) for each in found.all])
+    return found
+
+
+def _questions(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> Questions:
     from hsdns.load.cluster.names import cluster_questions
 
     flags, replay = settings.flags, settings.replay
@@ -568,10 +584,19 @@ def in_words(settings: LoadSettings, questions: Questions) -> str:
         kinds = ", ".join(dict.fromkeys(each.kind for each in pods.targets))
         where = f"{pods.count} pods ({resolvers}) in {len(pods.namespaces)} namespaces"
         return f"lookups of {where}, {len(pods.targets)} names: {kinds}"
+    count, is_replay = len(settings.clients), settings.replay is not None
+    own = (
+        ["each client with its own socket" if is_replay else f"from {count} clients"]
+        if count
+        else []
+    )
+    own += ["with random labels"] if flags.random_labels else []
+    own += ["with DO"] if flags.do else []
+    more = "".join(f", {each}" for each in own)
     if settings.replay is not None:
-        return settings.replay.what
+        return f"{settings.replay.what}{more.replace(',', ';', 1)}"
     groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
-    return f"{len(questions.all)} questions of {flags.queries or f'the cluster: {groups}'}"
+    return f"{len(questions.all)} questions of {flags.queries or f'the cluster: {groups}'}{more}"
 
 
 PATIENCE: Final = 10.0  # seconds for a server to answer again after a step

@@ -73,18 +73,19 @@ class Barrier:
                 )
 
     def _problem(self, asked: Asked, connection: object, now: int) -> str:
-        name, first = self._name(asked.part), next(iter(filter(None, self._plans.values())), None)
+        name = self._name(asked.part)
         if asked.parts != self._parts or not 0 <= asked.part < self._parts:
             return f"there is {named(asked.part, asked.parts)} among {self._parts} generators; give all the same count"
         if self._connections.setdefault(asked.part, connection) is not connection:
             return f"there are two generators with {name}; give each its own"
         if asked.failed:
             return f"{name} has failed: {asked.failed}"
-        if asked.plan is not None and first is not None and asked.plan != first:
-            return (
-                f"{name} has another plan than the others: {_differences(first, asked.plan)}; "
-                "give all generators the same flags and files"
-            )
+        for part, plan in self._plans.items():
+            if asked.plan is not None and plan is not None and asked.plan != plan:
+                return (
+                    f"{name} has another plan than {self._name(part)}: {_differences(plan, asked.plan)}; "
+                    "give all generators the same flags and files"
+                )
         if now - self._opened > PATIENCE:
             return f"not all generators were ready within {PATIENCE // SECOND} s; missing: {self._awaited()}"
         return ""

@@ -161,6 +161,7 @@ class Connection:
     given: int = 0  # queries so far
     waiting: deque[Query] = field(default_factory=deque)  # for the set-up, or for room
     client: Client = field(init=False)
+    source: str = ""  # the address that it comes from; "" for that of the system
     link: Link = field(init=False)
     is_up: bool = False
     is_dirty: bool = False  # there may be octets to send
@@ -339,10 +340,11 @@ TURN: Final = 128
 
 
 class Client(msgspec.Struct, eq=False):
-    """A slot for a connection; `is_listed` while it is among those that take queries."""
+    """A slot for connections from the address `source`; `is_listed` while it is among those that take queries."""
 
     connection: Connection | None = None
     is_listed: bool = True
+    source: str = ""
 
 
 @dataclass(eq=False)
@@ -423,19 +425,25 @@ class Pool(Connections):
         while self._free:
             client = self._free.popleft()
             client.is_listed = False
-            try:
-                connection = client.connection or self._open_for(client)
-            except OSError:  # this machine has no socket left
-                self._list(client)
-                self._lose(query, self._refused)
-                return True
-            if connection.has_room:
-                connection.ask(query)
-                self._idle.pop(connection, None)
-                self.mark_dirty(connection)
-                self._list(client)
+            if self._place_at(client, query):
                 return True
         return False
+
+    def _place_at(self, client: Client, query: Query) -> bool:
+        """Assign a query to a client; return False if that has no room."""
+        try:
+            connection = client.connection or self._open_for(client)
+        except OSError:  # this machine has no socket left
+            self._list(client)
+            self._lose(query, self._refused)
+            return True
+        if not connection.has_room:
+            return False
+        connection.ask(query)
+        self._idle.pop(connection, None)
+        self.mark_dirty(connection)
+        self._list(client)
+        return True
 
     def _place_or_wait(self, query: Query) -> None:
         if not self._place(query):
@@ -450,6 +458,7 @@ class Pool(Connections):
         """Open a connection; raise OSError if this machine cannot."""
         plan = self.plan
         connection = Connection(self.open_session(), plan.pipeline, plan.queries, self.clock())
+        connection.source = client.source
         self.begin(connection)
         connection.client, client.connection = client, connection
         return connection

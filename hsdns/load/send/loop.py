@@ -68,7 +68,7 @@ class Query(msgspec.Struct, eq=False):
     """A query: its octets without the ID, the number of its question, and when it was due and sent (nanoseconds).
 
     `key` is how its transport finds it, -1 before it is sent; `connection` is where it waits; `is_over` once it was
-    answered or given up.
+    answered or given up.  `client` is the number of its client, where each has its own socket.
     """
 
     octets: bytes
@@ -79,6 +79,7 @@ class Query(msgspec.Struct, eq=False):
     connection: Connection | None = None
     key: int = -1
     is_over: bool = False
+    client: int = 0
 
     def misfit(self, reply: bytes) -> int | None:
         """Why a message with the ID of this query is no reply to it (OTHER_QUESTION, NO_REPLY); None if it is one."""

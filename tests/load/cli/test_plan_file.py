@@ -1,4 +1,7 @@
-"""Plan files: plans.txt has what is refused; those of docs/examples run, and docs/load-plan.schema.json has all keys."""
+"""Plan files: plans.txt has what is refused, and docs/load-plan.schema.json all keys.
+
+`python -m tests.load.cli.test_plan_file` writes the schema anew.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from tests.load.cli.test_settings import rows
 from tests.load.clusters import with_block
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
+SCHEMA = DOCS / "load-plan.schema.json"
 PLANS = sorted((DOCS / "examples").glob("load-*.yaml"))
 
 
@@ -80,8 +84,7 @@ def test_stages_of_their_own() -> None:
     assert 0 in gaps[1]
 
 
-def test_schema() -> None:
-    """docs/load-plan.schema.json has all keys; print it anew if it is not."""
+def schema() -> dict[str, Any]:
     flags = {name: each for name, each in Load.flags().items() if not each.alias_of and name != "h"}
     keys = {name: described(each) for name, each in sorted(flags.items())}
     of_stage = {
@@ -95,14 +98,16 @@ def test_schema() -> None:
         "items": of_stage,
         "description": "parts of the schedule, in place of rate and time",
     }
-    schema = {
+    return {
         "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A plan of hsdns load", "type": "object",
         "additionalProperties": False, "properties": {**keys, "stages": stages},
     }  # fmt: skip
-    assert json.loads((DOCS / "load-plan.schema.json").read_text()) == schema
+
+
+def test_schema() -> None:
+    assert json.loads(SCHEMA.read_text()) == schema()
     for path in PLANS:
-        plan = yaml.safe_load(path.read_text())
-        assert plan.keys() <= schema["properties"].keys()  # type: ignore[attr-defined]
+        assert yaml.safe_load(path.read_text()).keys() <= schema()["properties"].keys()
 
 
 def described(flag: Flag) -> dict[str, Any]:
@@ -119,3 +124,7 @@ def described(flag: Flag) -> dict[str, Any]:
         mapping = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
         word = {"anyOf": [word, words, mapping]}
     return {"description": flag.help, **word}
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n")

@@ -49,8 +49,8 @@ CODE_LINES = {
     "hsdns/testing": 2_053,
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
-    "loadtest": 7_994,
-    "tests": 59_969,
+    "loadtest": 8_057,
+    "tests": 60_049,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

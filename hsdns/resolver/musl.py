@@ -13,7 +13,16 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import ClassVar, Final
 
-from hsdns.resolver.model import Answer, Arrival, Model, Packet, Result, Waiting, candidates, within
+from hsdns.resolver.model import (
+    LIBC_TYPES,
+    Answer,
+    Arrival,
+    Model,
+    Packet,
+    Result,
+    Waiting,
+    within,
+)
 from hsdns.resolver.resolv_conf import Reader
 from hsdns.wire.iana import Rcode, type_to_text
 
@@ -31,6 +40,8 @@ class Musl(Model):
 
     name = "musl"
     reader = READER
+    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
+    used_by = "Alpine images with musl 1.2.4 or newer"
     checks_question = False
     uses_tcp: ClassVar[bool] = True
     nodata: ClassVar[str] = NODATA
@@ -38,7 +49,7 @@ class Musl(Model):
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one is not NXDOMAIN."""
-        tried = candidates(self.conf, name)
+        tried = self.names(name, types)
         as_it_is = tried[0] == name
         if as_it_is:
             tried = tried[:1]
@@ -128,17 +139,18 @@ class Musl(Model):
         return Result(tuple(found[:MOST_ADDRESSES]), "", why), False
 
     def _read(self, packet: Packet, answer: Answer) -> tuple[str, ...]:
-        return within(answer, packet, self.answer_len)
+        return within(answer, packet.rrtype, packet.name, self.answer_len)
 
 
 class OldMusl(Musl):
     """musl 1.2.3 and older: no TCP, 512 octets of each reply."""
 
     name = "musl-1.2.3"
+    used_by = "Alpine images with an older musl, which has no TCP"
     uses_tcp = False
     nodata = NONAME
     answer_len = 512
 
     def _read(self, packet: Packet, answer: Answer) -> tuple[str, ...]:
         # It checks a record's end without the ten octets from its type to its length.
-        return within(answer, packet, self.answer_len, lax=10)
+        return within(answer, packet.rrtype, packet.name, self.answer_len, lax=10)

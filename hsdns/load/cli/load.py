@@ -52,7 +52,7 @@ from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
 from hsdns.load.errors import LoadError, naming_files
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
 from hsdns.load.limits import Limit
-from hsdns.load.pods import PodPlan, check_lengths, resolv_confs
+from hsdns.load.pods import PodPlan, check_names, resolv_confs
 from hsdns.load.questions import Question, Questions, read_queries
 from hsdns.load.schedule import Portion, Stage, read_start
 
@@ -455,7 +455,7 @@ def _pods(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
         weights,
         flags.seed,
     )
-    check_lengths(plan)
+    check_names(plan)
     return plan
 
 

@@ -3,7 +3,7 @@
 Path: model.look_up() -> here; programs.py has those with other settings: Node, Envoy.
 Source: measured with 1.34; c-ares src/lib: ares_process.c, ares_getaddrinfo.c, ares_metrics.c, ares_cookie.c.
 Rule 1: each query is tried three times with each server; the next server is the one with the fewest failures.
-Rule 2: as soon as one family has addresses, the query for the other is not sent again.
+Rule 2: as soon as A has addresses, the query for AAAA is not sent again.
 Rule 3: answers are cached in the process: for their TTL, NXDOMAIN as its SOA record says, and NODATA for an hour.
 Rule 4: only addresses are looked up through the search list.
 """
@@ -27,7 +27,7 @@ from hsdns.resolver.model import (
     found_at,
 )
 from hsdns.resolver.resolv_conf import Reader, switches
-from hsdns.wire.iana import Rcode
+from hsdns.wire.iana import Rcode, RRType
 
 EDNS_SIZE: Final = 1232
 NODATA_TTL: Final = 3600  # seconds
@@ -95,7 +95,9 @@ class CAres(Model):
         self._latencies: list[list[float]] = [[] for _ in range(count)]
         self._without_cookie: set[int] = set()  # servers that have replied without cookies
         self._sockets: dict[tuple[str, int], str] = {}
-        self._cache: dict[tuple[str, int], tuple[float, str, tuple[str, ...]]] = {}
+        # Until whole seconds of the clock, which began at some part of one.
+        self._cache: dict[tuple[str, int], tuple[int, str, tuple[str, ...]]] = {}
+        self._phase = random.uniform(0, 1.0) if self.caches else 0.0
 
     def names(self, name: str, types: Sequence[int]) -> list[str]:
         """Only addresses are looked up through the search list."""
@@ -105,6 +107,8 @@ class CAres(Model):
         """Try the names until one exists and has an address."""
         self._sockets.clear()  # connections of the previous lookup were idle
         result = yield from self._walk(name, types)
+        if result.error and types[0] == RRType.PTR:  # gethostbyaddr() has no other error
+            return result._replace(error=NOT_FOUND)
         return result
 
     def _walk(self, name: str, types: Sequence[int]) -> Waiting:
@@ -132,8 +136,8 @@ class CAres(Model):
         error = ""
         running: dict[int, _Query] = {}
         for rrtype in types:
-            expires, error, addresses = self._cache.get((name, rrtype), (0.0, "", ()))
-            if expires > self.now:
+            expires, error, addresses = self._cache.get((name, rrtype), (0, "", ()))
+            if expires > int(self.now + self._phase):
                 found += addresses
                 continue
             running[rrtype] = _Query(rrtype, self.new_qid(), has_edns=self.has_edns)
@@ -178,7 +182,7 @@ class CAres(Model):
                         self._failures[query.server] = 0
                         found += answer.addresses
                         del running[query.rrtype]
-                        if answer.addresses:
+                        if answer.addresses and query.rrtype != RRType.AAAA:
                             for other in running.values():
                                 other.may_retry = False
             for query in again:
@@ -240,12 +244,16 @@ class CAres(Model):
         else:
             error, ttl = ERRORS.get(answer.rcode, OK), answer.ttl
         if error in (OK, NODATA, NOT_FOUND) and self.caches:
-            self._cache[name, query.rrtype] = self.now + ttl, error, answer.addresses
+            self._cache[name, query.rrtype] = (
+                int(self.now + self._phase) + ttl,
+                error,
+                answer.addresses,
+            )
         return error
 
     def _close_idle(self, running: dict[int, _Query]) -> None:
-        """Close connections that no query waits for: TCP, and UDP to a server that has failed."""
+        """Close sockets that no query waits for."""
         used = {query.port for query in running.values()}
         for key, port in list(self._sockets.items()):
-            if port not in used and (key[0] == "tcp" or self._failures[key[1]]):
+            if port not in used:
                 del self._sockets[key]

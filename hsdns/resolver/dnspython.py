@@ -26,10 +26,10 @@ from hsdns.wire.iana import Rcode, RRType
 
 LIFETIME: Final = 5.0  # seconds
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before the next round
-NONAME: Final = "The DNS query name does not exist"
-NODATA: Final = "The DNS response does not contain an answer to the question"
-FAILED: Final = "All nameservers failed to answer the query"
-TIMEOUT: Final = "The resolution lifetime expired"
+NONAME: Final = "NXDOMAIN"
+NODATA: Final = "NoAnswer"
+FAILED: Final = "NoNameservers"
+TIMEOUT: Final = "LifetimeTimeout"
 READER: Final = Reader(
     "dnspython", switches("rotate", "edns0"), timeout=2, most_servers=1 << 30, numbers=("ndots", "timeout")
 )  # fmt: skip

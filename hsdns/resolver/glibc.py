@@ -1,4 +1,4 @@
-"""The resolver of glibc, as getaddrinfo uses it: Debian, Ubuntu, RHEL and distroless images.
+"""The resolver of glibc, as getaddrinfo and res_search use it: Debian, Ubuntu, RHEL and distroless images.
 
 Path: model.look_up() -> here.
 Source: measured with 2.36; glibc resolv/res_send.c, res_query.c and nss_dns/dns-host.c, as of that version.
@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from random import Random
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hsdns.resolver.model import (
     FAILURES,
-    LIBC_TYPES,
     Answer,
     Arrival,
     Model,
@@ -60,7 +59,6 @@ class Glibc(Model):
 
     name = "glibc"
     reader = READER
-    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = "images of Debian, Ubuntu and RHEL, distroless images"
 
     def __init__(self, text: str, random: Random) -> None:

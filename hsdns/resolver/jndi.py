@@ -17,11 +17,11 @@ from hsdns.resolver.resolv_conf import Reader
 from hsdns.wire.iana import Rcode
 
 ROUNDS: Final = 4
-NODATA: Final = "no such attribute"  # without an exception
+NODATA: Final = "no records"  # without an exception
 TIMEOUT: Final = "CommunicationException DNS error"
 NOT_FOUND: Final = "NameNotFoundException DNS name not found [response code 3]"
 ERRORS: Final = {
-    Rcode.FORMERR: "CommunicationException DNS format error [response code 1]",
+    Rcode.FORMERR: "NamingException DNS format error [response code 1]",
     Rcode.SERVFAIL: "ServiceUnavailableException DNS server failure [response code 2]",
     Rcode.NOTIMP: "OperationNotSupportedException DNS operation not supported [response code 4]",
     Rcode.REFUSED: "OperationNotSupportedException DNS service refused [response code 5]",
@@ -61,6 +61,5 @@ class Jndi(Model):
                     error = NOT_FOUND if answer.rcode else NODATA
                     return Result((), error, f"{name}: {error}")
                 error = error or ERRORS.get(answer.rcode, TIMEOUT)
-                if answer.rcode != Rcode.FORMERR:
-                    servers.remove(server)
+                servers.remove(server)
         return Result((), error, f"{name}: {error}")

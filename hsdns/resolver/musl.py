@@ -11,9 +11,10 @@ Rule 3: only NXDOMAIN leads to the next suffix, and a name with `ndots` dots get
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from hsdns.resolver.model import (
+    ADDRESS_LEN,
     LIBC_TYPES,
     Answer,
     Arrival,
@@ -40,12 +41,30 @@ class Musl(Model):
 
     name = "musl"
     reader = READER
-    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = "Alpine images with musl 1.2.4 or newer"
     checks_question = False
     uses_tcp: ClassVar[bool] = True
     nodata: ClassVar[str] = NODATA
     answer_len: ClassVar[int] = 4800  # octets of a reply that are read
+
+    def names(self, name: str, types: Sequence[int]) -> list[str]:
+        """Only addresses are looked up through the search list: res_search() is res_query()."""
+        return super().names(name, types) if types[0] in ADDRESS_LEN else [name]
+
+    def send(
+        self,
+        transport: str,
+        server: int,
+        port: str,
+        qid: int,
+        rrtype: int,
+        name: str,
+        **form: Any,
+    ) -> None:
+        """Put a packet into the outbox; res_query() has the AD bit."""
+        super().send(transport, server, port, qid, rrtype, name, **form)
+        if rrtype not in LIBC_TYPES:
+            self.outbox[-1] = self.outbox[-1]._replace(ad=True)
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one is not NXDOMAIN."""

@@ -29,10 +29,12 @@ from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode
 
 EDNS_SIZE: Final = 4096
-FAILED: Final = "UnknownHostException: Failed to resolve"
+NODATA: Final = "UnknownHostException"
+REFUSED: Final = "DnsErrorCauseException"
+TIMEOUT: Final = "DnsNameResolverTimeoutException"
 READER: Final = Reader("Netty", switches("rotate"), most_servers=1 << 30)
 
-_Found = Generator[float | None, Arrival | None, tuple[list[str], bool]]
+_Found = Generator[float | None, Arrival | None, tuple[list[str], str]]
 
 
 class Netty(Model):
@@ -55,19 +57,20 @@ class Netty(Model):
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one has an address."""
+        tried = error = ""
         for tried in self.names(name, types):
             kept = [self._kept.get((tried, each), (0.0, ())) for each in types]
             found = [each for until, records in kept if until > self.now for each in records]
             if not found:
-                found, is_late = yield from self._query(tried, types)
-                if is_late and not found:
-                    return Result((), FAILED, f"{tried}: no reply in time")
+                found, error = yield from self._query(tried, types)
+                if error == TIMEOUT and not found:
+                    break
             if found:
                 return found_at(tried, found, types)
-        return Result((), FAILED, "no name tried has an address")
+        return Result((), error, f"{tried}: {error}")
 
     def _query(self, name: str, types: Sequence[int]) -> _Found:
-        """Query the types at the same time; the second value tells whether the last server was late."""
+        """Query the types at the same time; the error is that without records."""
         servers = list(range(len(self.conf.nameservers)))
         if "rotate" in self.conf.flags:
             start = self._next % len(servers)
@@ -77,6 +80,7 @@ class Netty(Model):
         running: dict[int, tuple[str, int, float]] = {}  # by type: socket, ID, end
         taken: dict[int, Answer] = {}
         late: set[int] = set()
+        rcodes: list[int] = []
 
         def ask(rrtype: int) -> None:
             server = left[rrtype].pop(0)
@@ -107,16 +111,17 @@ class Netty(Model):
                 elif answer.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN):
                     late.discard(rrtype)
                     taken[rrtype] = answer
+                    if rrtype in ADDRESS_LEN:
+                        self._kept[name, rrtype] = self.now + answer.ttl, answer.addresses
                     del running[rrtype]
                 else:
                     again = [rrtype]
+                rcodes.append(answer.rcode)
             for rrtype in again:
                 if left[rrtype]:
                     ask(rrtype)
                 else:
                     del running[rrtype]
-        for rrtype, answer in taken.items():
-            self._kept[name, rrtype] = self.now + answer.ttl, answer.addresses
-        return [
-            each for rrtype in types if rrtype in taken for each in taken[rrtype].addresses
-        ], bool(late)
+        found = [each for rrtype in types if rrtype in taken for each in taken[rrtype].addresses]
+        error = NODATA if {*rcodes} - {Rcode.NXDOMAIN, Rcode.SERVFAIL} else REFUSED
+        return found, TIMEOUT if late else error

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 from random import Random
-from typing import Final
+from typing import ClassVar, Final
 
 from hsdns.resolver import cares, glibc
 from hsdns.resolver.cares import CAres
 from hsdns.resolver.glibc import Glibc
-from hsdns.resolver.model import STILL_WAITING, Keeps, Result, Waiting
+from hsdns.resolver.model import LIBC_TYPES, STILL_WAITING, Keeps, Result, Waiting
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, RRType
 
@@ -49,8 +49,7 @@ class NodeResolve(CAres):
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Ask for one type, A of both families, as dns.resolve() without a type does."""
         result = yield from super().lookup(name, types[:1])
-        error = CODES.get(result.error, result.error)
-        return result._replace(error="ENOTFOUND" if error and types[0] == RRType.PTR else error)
+        return result._replace(error=CODES.get(result.error, result.error))
 
 
 class Envoy(CAres):
@@ -87,6 +86,7 @@ class NodeLookup(Glibc):
     """dns.lookup() of Node 20: getaddrinfo() in a pool of four threads; measured, lib/dns.js."""
 
     name = "node-lookup"
+    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = "Node's dns.lookup, http and net, in Debian images"
     keeps = Keeps(why="it keeps no answer; open connections of an agent are used on")
 
@@ -103,7 +103,9 @@ class NodeFetch(NodeLookup):
     name = "node-fetch"
     used_by = "Node's fetch and undici, in Debian images"
     types = (RRType.A, RRType.AAAA)
-    LONGEST: Final = 10.0  # seconds, the timeout of a connection
+    LONGEST: Final = (
+        10.5  # seconds: the timeout of a connection, at which it looks each half second
+    )
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up, and give up when the connection does."""
@@ -116,6 +118,7 @@ class NodeFetch(NodeLookup):
                 result: Result = ended.value
                 return result
             arrival = yield end if deadline is None else min(deadline, end)
+        self._is_single = self._reopens = False  # the next thread is in no mode yet
         return Result(
             (), "UND_ERR_CONNECT_TIMEOUT", f"{name}: no result in {self.LONGEST:g} seconds"
         )
@@ -125,6 +128,7 @@ class PythonSocket(Glibc):
     """socket.getaddrinfo() and gethostbyaddr() of CPython; measured."""
 
     name = "python-socket"
+    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = "CPython's socket, requests, urllib3, in Debian images"
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
@@ -139,33 +143,18 @@ class DotNet(Glibc):
     """System.Net.Dns of .NET 8 on Linux: getaddrinfo(); from its source, not measured: pal_networking.c."""
 
     name = "dotnet"
+    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = ".NET's Dns and HttpClient, in Debian images"
     keeps = Keeps(
         why="it keeps no answer; HttpClient uses a connection on until PooledConnectionLifetime"
     )
 
 
-class NginxStart(Glibc):
-    """Names in the configuration of nginx 1.22, without `resolver`: getaddrinfo() when it starts; measured."""
+class _Keeping(Glibc):
+    """getaddrinfo() and a cache of the program's own."""
 
-    name = "nginx-start"
-    used_by = "nginx without `resolver`: names in upstream and proxy_pass"
-    keeps = Keeps(
-        inf,
-        inf,
-        "without `resolver` a name is looked up when nginx starts or reloads, and not again",
-    )
-
-
-class Java(Glibc):
-    """InetAddress of OpenJDK 17: getaddrinfo() and a cache; measured."""
-
-    name = "java"
-    used_by = "Java's InetAddress and HttpClient, in Debian images; gRPC Java"
-    keeps = Keeps(
-        30, 30, "the JVM keeps addresses for 30 s (networkaddress.cache.ttl; for ever under a security manager)"
-    )  # fmt: skip
-    MISSING: Final = 10.0  # seconds, networkaddress.cache.negative.ttl
+    types: ClassVar[tuple[int, ...]] = (RRType.A, RRType.AAAA)
+    keeps_errors: ClassVar[float] = 0.0  # seconds
 
     def __init__(self, text: str, random: Random) -> None:
         super().__init__(text, random)
@@ -176,6 +165,27 @@ class Java(Glibc):
         until, result = self._kept.get(name, (0.0, Result((), "", "")))
         if until <= self.now:
             result = yield from super().lookup(name, types)
-            kept = self.keeps.least if result.addresses else self.MISSING
+            kept = self.keeps.least if result.addresses else self.keeps_errors
             self._kept[name] = self.now + kept, result
         return result
+
+
+class NginxStart(_Keeping):
+    """Names in the configuration of nginx 1.22, without `resolver`: getaddrinfo() when it starts; measured."""
+
+    name = "nginx-start"
+    used_by = "nginx without `resolver`: names in upstream and proxy_pass"
+    keeps = Keeps(
+        inf, inf, "without `resolver` a name is looked up when nginx starts or reloads only"
+    )
+
+
+class Java(_Keeping):
+    """InetAddress of OpenJDK 17: getaddrinfo() and a cache; measured."""
+
+    name = "java"
+    used_by = "Java's InetAddress and HttpClient, in Debian images; gRPC Java"
+    keeps = Keeps(
+        30, 30, "the JVM keeps addresses for 30 s (networkaddress.cache.ttl; for ever under a security manager)"
+    )  # fmt: skip
+    keeps_errors = 10.0  # networkaddress.cache.negative.ttl

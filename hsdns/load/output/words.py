@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.load.histogram import Percentile, us_to_text
 from hsdns.load.report import KneeStep, PlanReport, Report
-from hsdns.load.results import Counts, LimitReport, ServerReport
+from hsdns.load.results import Counts, LimitReport, ServerReport, together
 from hsdns.load.schedule import Stage
 from hsdns.load.verify.judge import VERDICTS
 
@@ -25,6 +25,13 @@ def answers(counts: Counts) -> str:
     if counts.truncated:
         words.append(f"truncated {counts.truncated}")
     return ", ".join(words) or "none"
+
+
+def unmatched(server: ServerReport) -> str:
+    """Replies to no query that waited, with the reasons; "" without any."""
+    found = together(server.per_second).unmatched
+    reasons = ", ".join(f"{why} {count}" for why, count in sorted(found.items()))
+    return f"{sum(found.values())} replies to no query that waited: {reasons}" if found else ""
 
 
 def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:
@@ -79,19 +86,39 @@ def rates(stages: Sequence[Stage]) -> str:
     words = []
     for stage in stages:
         ramp = "" if stage.first == stage.last else f"..{stage.last:.10g}"
-        words.append(f"{stage.first:.10g}{ramp}/s for {stage.seconds:g} s")
+        own = [bursts(stage.arrival, stage.burst)] if stage.arrival else []
+        own += [f"{kind} {share}" for kind, share in stage.mix.items()]
+        own += [] if stage.churn is None else [f"{stage.churn:g} changes/s"]
+        more = f" ({', '.join(own)})" if own else ""
+        words.append(f"{stage.first:.10g}{ramp}/s for {stage.seconds:g} s{more}")
     return ", then ".join(words)
 
 
 def arrival(plan: PlanReport) -> str:
     """The arrival of queries."""
-    return f"bursts of {plan.burst}" if plan.arrival == "burst" else plan.arrival
+    return bursts(plan.arrival, plan.burst)
+
+
+def bursts(way: str, burst: int) -> str:
+    """A way to arrive."""
+    return f"bursts of {burst}" if way == "burst" else way
 
 
 def plan_words(plan: PlanReport) -> str:
     """The schedule of a plan."""
     portion = f", part {plan.part} of it" if plan.part else ""
     return f"{rates(plan.stages)}, {arrival(plan)}, seed {plan.seed}{portion}"
+
+
+def together_words(report: Report) -> str:
+    """How many generators there were, and how far apart they may have begun; "" for one."""
+    if report.generators < 2:
+        return ""
+    within = sum(sorted(each.within_us for each in report.clocks)[-2:])
+    apart = f", begun within {us_to_text(within)} of each other" if report.clocks else ""
+    ahead = max((abs(each.ahead_us) for each in report.clocks), default=0)
+    clocks = f", clocks up to {us_to_text(ahead)} apart from the first one's" if ahead else ""
+    return f", by {report.generators} generators{apart}{clocks}"
 
 
 _LATENCIES: Final = ("p50", "p99", "p99.9", "max")
@@ -170,8 +197,9 @@ def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
             yield word, [NOTHING if each is None else str(each.counts[word]) for each in verdicts]
     for label, name in (("stale by p50", "p50"), ("stale by at most", "max")):
         yield label, [_figure(_of(each, "stale_age"), name) for each in verdicts]
-    old = [_of(each, "old_for_s") for each in verdicts]
-    yield "stale answers over", [NOTHING if each is None else age(each * 1000) for each in old]
+    episodes = [_of(each, "episodes") or () for each in verdicts]
+    old = [sum(each.until_s - each.since_s for each in found) for found in episodes]
+    yield "stale answers over", [age(each * 1000) if each else NOTHING for each in old]
     for label, part in (
         ("added: first new answer", "first_new"),
         ("removed: last old answer", "last_old"),

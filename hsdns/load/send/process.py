@@ -37,10 +37,12 @@ import msgspec
 from hsdns.fastpath import LoadSender
 from hsdns.limits import raise_limit
 from hsdns.load.errors import LoadError
-from hsdns.load.outcome import END, READY, Frames, frame
+from hsdns.load.outcome import END, READY, UNMATCHED, Frames, frame
 from hsdns.load.plan import Plan
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
+from hsdns.load.send.clients import ClientPool, ClientSockets
+from hsdns.load.send.connection import Pool
 from hsdns.load.send.loop import Ready, Reporter, Sender
 from hsdns.load.send.pods import PodSender
 from hsdns.load.send.sockets import Links, UdpSocket, open_pool, open_socket
@@ -71,6 +73,7 @@ class CompiledSender:
             replies=plan.replies,
             window=plan.window,
             most=plan.most,
+            late_after=plan.late_after,
         )
         pieces = pieces_of(plan)
         feed(self._sender, _first(pieces))
@@ -304,7 +307,7 @@ def main() -> None:
     run: Callable[[int], None]
     if plan.pods is not None:
         run = _pod_sender(plan, plan.pods, Inputs(stdin), pipe.emit).run
-    elif LoadSender is not None and plan.streams is None:
+    elif LoadSender is not None and plan.is_plain:
         run = partial(CompiledSender(plan, first_ids).run, stop=stdin, pipe=pipe.number)
     else:
         run = _sender(plan, first_ids, Inputs(stdin), pipe.emit).run
@@ -327,7 +330,7 @@ def _pod_sender(
         pods=pods,
         times=plan.times(),
         wanted=Portion(*plan.portion).of(pods.lookups()),
-        reporter=Reporter(emit, replies=plan.replies),
+        reporter=Reporter(emit, replies=plan.replies, late_after=plan.late_after),
         open_link=links.open,
         timeout=plan.timeout,
         clock=clock,
@@ -335,6 +338,7 @@ def _pod_sender(
     )
     sockets = [UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)]
     transport = UdpTransport(sockets, plan.timeout, sender.ended, clock, run=1)
+    transport.unmatched = partial(sender.reporter.note, UNMATCHED)
     sender.transport = inputs.watch_udp(transport, sockets)
     links.connections = sender.streams
     return sender
@@ -346,13 +350,20 @@ def _sender(
     """A sender over UDP, or over connections."""
     clock, streams, pool = time.monotonic_ns, plan.streams, None
     place = inputs.selector, plan.family, plan.address
-    reporter = Reporter(emit, replies=plan.replies, kinds=plan.kinds)
+    reporter = Reporter(emit, plan.replies, plan.kinds, plan.late_after)
+    kind: Callable[..., Pool] = Pool
+    make: Callable[..., UdpTransport] = UdpTransport
+    asking = plan.asking()
+    if plan.clients:
+        kind = partial(ClientPool, asking=asking, sources=plan.clients)
+        make = partial(ClientSockets, asking=asking)
     if streams is not None:
-        pool = open_pool(streams, *place, plan.timeout, reporter.ended, clock)
+        pool = open_pool(streams, *place, plan.timeout, reporter.ended, clock, kind)
         reporter.connections = pool.counts
+        pool.unmatched = partial(reporter.note, UNMATCHED)
     sender = Sender(
         reporter=reporter,
-        queries=plan.queries,
+        queries=plan.labelled(),
         times=plan.times(),
         order=plan.order(),
         clock=clock,
@@ -362,8 +373,9 @@ def _sender(
     if pool is not None and streams is not None and not streams.for_truncated:
         sender.transport = pool
         return sender
-    sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]
-    udp = UdpTransport(
+    sources = plan.clients or [""] * plan.sockets
+    sockets = [UdpSocket(plan.family, plan.address, source=each) for each in sources]
+    udp = make(
         sockets,
         plan.timeout,
         reporter.ended,
@@ -371,6 +383,7 @@ def _sender(
         first_ids=first_ids,
         window=plan.window,
         fallback=pool,
+        unmatched=partial(reporter.note, UNMATCHED),
     )
     sender.transport = inputs.watch_udp(udp, sockets)
     return sender

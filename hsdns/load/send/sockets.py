@@ -38,6 +38,7 @@ STAMPED_BUFFER: Final = 1 << 20  # there are many of these
 AT_ONCE: Final = 64  # datagrams, or records of TLS
 TRIES: Final = 4
 LONGEST: Final = 65_535  # octets
+_BIND_ADDRESS_NO_PORT: Final = 24  # IP_BIND_ADDRESS_NO_PORT of Linux
 _TIMESTAMPNS: Final = 35  # SO_TIMESTAMPNS and SCM_TIMESTAMPNS of Linux
 _TIME: Final = Struct("@ll")  # struct timespec
 _SECOND: Final = 1_000_000_000
@@ -49,14 +50,17 @@ _NO_ROOM: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 Address = tuple[str | int, ...]  # in the socket module's form
 
 
-def open_socket(family: int, address: Address, buffer: int = BUFFER) -> socket.socket:
-    """A non-blocking socket for a target; raise OSError."""
+def open_socket(
+    family: int, address: Address, buffer: int = BUFFER, source: str = ""
+) -> socket.socket:
+    """A non-blocking socket for a target, from an address if one is given; raise OSError."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, option, buffer)
     sock.setblocking(False)
     try:
+        _bind(sock, source)
         sock.connect(address)
     except OSError:
         sock.close()
@@ -64,11 +68,34 @@ def open_socket(family: int, address: Address, buffer: int = BUFFER) -> socket.s
     return sock
 
 
-class UdpSocket:
-    """A socket for one target."""
+def _bind(sock: socket.socket, source: str) -> None:
+    """Let a socket come from an address; which port is decided when it connects, so that there are enough."""
+    if source:
+        with suppress(OSError):  # only Linux has it
+            sock.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
+        sock.bind((source, 0))
 
-    def __init__(self, family: int, address: Address, *, is_stamped: bool = False) -> None:
-        self.socket = open_socket(family, address, STAMPED_BUFFER if is_stamped else BUFFER)
+
+def check_sources(sources: Sequence[str], family: int, address: Address) -> None:
+    """Raise LoadError if a target cannot be reached from the first or the last of some addresses."""
+    for source in (sources[0], sources[-1]):
+        try:
+            open_socket(family, address, source=source).close()
+        except OSError as error:
+            raise LoadError(
+                f"-clients: nothing can be sent from {source} to {address[0]} ({error.strerror or error}); give "
+                "addresses of this machine, such as 127.1.0.0/24 for a server on it"
+            ) from None
+
+
+class UdpSocket:
+    """A socket for one target; `source` is the address that it comes from, "" for that of the system."""
+
+    def __init__(
+        self, family: int, address: Address, *, is_stamped: bool = False, source: str = ""
+    ) -> None:
+        buffer = STAMPED_BUFFER if is_stamped else BUFFER
+        self.socket = open_socket(family, address, buffer, source)
         self._room = 0
         if is_stamped:
             with suppress(OSError):  # without it, the times are those of reading
@@ -177,6 +204,7 @@ class StreamLink:
         try:
             self.socket.setblocking(False)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _bind(self.socket, connection.source)
             found = self.socket.connect_ex(links.address)
             if found in _LACKS:
                 raise OSError(found, os.strerror(found))
@@ -312,6 +340,7 @@ def open_pool(
     timeout: int,
     ended: Ended,
     clock: Callable[[], int],
+    kind: Callable[..., Pool] = Pool,
 ) -> Pool:
     """The connections of a plan, whose sockets a selector finds; `timeout` in nanoseconds; raise LoadError."""
     host = str(address[0])
@@ -322,5 +351,5 @@ def open_pool(
     def open_session() -> Session:
         return Http2Session(requests) if plan.transport == DOH else FramedSession()
 
-    links.connections = pool = Pool(links.open, plan, timeout, open_session, ended, clock)
+    links.connections = pool = kind(links.open, plan, timeout, open_session, ended, clock)
     return pool

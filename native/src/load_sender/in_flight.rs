@@ -25,6 +25,19 @@ pub struct Waiting {
     pub sent: i64,
 }
 
+/// Why a message is no reply to a query that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmatched {
+    /// No recent query has its ID.
+    NoQuery = 0,
+    /// The query was answered or given up before.
+    Ended = 1,
+    /// It has another question than the query.
+    OtherQuestion = 2,
+    /// QR is 0.
+    NoReply = 3,
+}
+
 #[derive(Clone, Copy)]
 struct Place {
     waiting: Waiting,
@@ -97,17 +110,32 @@ impl InFlight {
         }
     }
 
-    /// Take the query of a reply; None if none waits for it.
-    pub fn answered(&mut self, socket: usize, query_id: u16) -> Option<Waiting> {
-        let number = self.number(socket, query_id)?;
-        let at = self.at(number);
+    /// Take the query of a reply; `misfit` says why it is none to the question with a number.
+    ///
+    /// # Errors
+    /// Why no query was taken.
+    pub fn answered(
+        &mut self,
+        socket: usize,
+        query_id: u16,
+        misfit: impl FnOnce(u32) -> Option<Unmatched>,
+    ) -> Result<Waiting, Unmatched> {
+        let number = self.number(socket, query_id).ok_or(Unmatched::NoQuery)?;
+        let (at, window) = (self.at(number), self.places.len() as u64);
         let place = &mut self.places[at];
-        if place.number != number {
-            return None;
+        if place.number == number {
+            if let Some(why) = misfit(place.waiting.question) {
+                return Err(why);
+            }
+            place.number = NONE;
+            self.count -= 1;
+            return Ok(place.waiting);
         }
-        place.number = NONE;
-        self.count -= 1;
-        Some(place.waiting)
+        Err(if self.next - number <= window {
+            Unmatched::Ended
+        } else {
+            Unmatched::NoQuery
+        })
     }
 
     /// Take the queries that were sent `timeout` ago and have no reply.

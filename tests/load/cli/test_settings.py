@@ -16,7 +16,7 @@ import pytest
 from hsdns.load.cli import load
 from hsdns.load.cli.load import Load, in_words, questions_of
 from hsdns.load.cli.settings import LoadSettings, read_settings
-from hsdns.load.cluster.job import Job, config_map
+from hsdns.load.cluster.job import Job, config_map, packed
 from hsdns.load.questions import Questions
 from hsdns.load.report import encode
 from hsdns.load.send import probe
@@ -94,7 +94,7 @@ def test_refused(row: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "status", "printed"),
     [
         ("merge 0.json 1.json -json all.json -html all.html", 0, "seed 7, by 2 generators"),
-        ("merge 0.json stale.json", 1, "limit      stale>0: FAILED, 10 (2.500%)"),
+        ("merge 0.json stale.json", 1, "limit      stale>0: FAILED, 10 (2.506%)"),
         ("merge 0.json", 2, "NOT WHOLE  missing: part 1/2 after 2.0 s"),
         ("merge -", 0, "400 due, 400 sent, 400 answered, 0 lost"),
         ("compare a.json b.json", 0, "  a: 127.0.0.1 port 53  b: 127.0.0.1 port 53"),
@@ -107,8 +107,11 @@ def test_reports_that_were_kept(
     """Merged, or beside each other; - is a list of ConfigMaps, as kubectl prints it."""
     Path("x").mkdir()
     Path("x/a.json").write_bytes(A)
-    job = Job("load", "4711", 0.0, 2)
-    items = [config_map(f"load-{at}", "load", job, Path(f"{at}.json").read_bytes()) for at in "01"]
+    job = Job("load", "4711", 2)
+    items = [
+        config_map(f"load-{at}", "load", job) | {"binaryData": packed(Path(f"{at}.json").read_bytes())}
+        for at in "01"
+    ]  # fmt: skip
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(listed)))
     assert Load.main(words.split()) == status

@@ -38,19 +38,19 @@ CODE_LINES = {
     "hsdns/faults": 1_762,
     "hsdns/gotemplate": 915,
     "hsdns/lint": 548,
-    "hsdns/load": 9_191,
+    "hsdns/load": 9_117,
     "hsdns/plugins": 7_287,
     "hsdns/recording": 1_110,
     "hsdns/resolver": 1_279,
     "hsdns/rewriting": 389,
     "hsdns/rules": 4_751,
-    "hsdns/server": 6_796,
+    "hsdns/server": 6_805,
     "hsdns/sources": 3_461,
-    "hsdns/testing": 2_009,
+    "hsdns/testing": 2_053,
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_593,
     "loadtest": 7_515,
-    "tests": 59_766,
+    "tests": 59_900,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

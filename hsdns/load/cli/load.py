@@ -168,7 +168,7 @@ def _run(
     counted, clocks = [each.report() for each in servers], []
     if generator.meeting is not None:
         clocks = [generator.meeting.clock()]
-        started = datetime.fromtimestamp(generator.meeting.start.at / 1e9, UTC)
+        started = datetime.fromtimestamp(generator.meeting.start / 1e9, UTC)
     at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     report = Report(
         FORMAT,
@@ -331,18 +331,15 @@ def _essence(settings: LoadSettings, questions: Questions, plan: PlanReport) -> 
     from hsdns.load.generators.merge import alike
     from hsdns.load.report import plain
 
-    flags, content = settings.flags, ""
-    if (
-        not flags.has_cluster or settings.replay is not None
-    ):  # the names of a cluster may change meanwhile
-        octets = [each.octets(flags.edns) for each in questions.all]
-        content = digest({"questions": octets, "recorded": questions.recorded})
+    flags = settings.flags
+    given = questions.all if flags.queries or flags.replay else ()  # names of a cluster may change
+    octets = [each.octets(flags.edns) for each in given]
     return {
         **plain(alike(plan)),
         "servers": [str(each) for each in settings.targets],
         "limits": [each.text for each in settings.limits],
         "slack": flags.slack if flags.verify else None,
-        "content": content,
+        "content": digest({"questions": octets, "recorded": questions.recorded}),
     }
 
 
@@ -446,15 +443,9 @@ class Generator(NamedTuple):
     api: JobApi | None = None
     meeting: Meeting | None = None
 
-    def find(self) -> tuple[str, int] | None:
-        """The address of the coordinator; None if it is not known yet."""
-        if self.job is None or self.api is None or self.portion.part == 0:
-            return self.place
-        return self.api.coordinator(self.job)
-
     def begin(self, plan: dict[str, Any]) -> int:
         """When to begin, in nanoseconds of the monotonic clock, 0 for at once; wait for the others; raise LoadError."""
-        return 0 if self.meeting is None else self.meeting.begin(plan).begin
+        return 0 if self.meeting is None else self.meeting.begin(plan)
 
     def put(self, report: bytes) -> str:
         """Write the report to the place for all pods of the Job; return where; raise LoadError."""
@@ -488,16 +479,20 @@ def meeting_of(generator: Generator) -> Iterator[Meeting | None]:
         return
     from hsdns.load.generators.meeting import Coordinator, Meeting
 
+    place, job, api = generator.place, generator.job, generator.api
+    is_first = generator.portion.part == 0
+
+    def find() -> tuple[str, int] | None:
+        return place if is_first or job is None or api is None else api.coordinator(job)
+
     with ExitStack() as stack:
-        if generator.portion.part == 0:
-            coordinator = stack.enter_context(Coordinator(generator.place, generator.portion.parts))
-            host, port = generator.place[0], coordinator.port
-            generator = generator._replace(place=(host, port))
-            if generator.job is not None and generator.api is not None:
-                generator.api.put_coordinator(generator.job, host, port)
+        if is_first:
+            place = stack.enter_context(Coordinator(place, generator.portion.parts)).place
+            if job is not None and api is not None:
+                api.put_coordinator(job, *place)
         main = threading.main_thread().ident or 0
         interrupt = partial(signal.pthread_kill, main, signal.SIGTERM)
-        yield stack.enter_context(Meeting(generator.portion, generator.find, complain, interrupt))
+        yield stack.enter_context(Meeting(generator.portion, find, complain, interrupt))
 
 
 def _api() -> JobApi:

@@ -6,6 +6,7 @@ Rule 1: times are nanoseconds of the monotonic clock, which both processes share
 Rule 2: a reply goes over the pipe once, with a number that outcomes refer to.  So a reply that arrives a thousand times
         is parsed once.
 Rule 3: the compiled sender sends counts; then it sends outcomes only if answers are judged.
+Rule 4: the sender says which queries were late (schedule.py), with a flag above those of the reply.
 
 The different replies of a run that a sender has told the counting process, so that each is told once:
 Rule: replies that have not come for a while are dropped, so that the others stay: if all were dropped at once, the
@@ -14,7 +15,7 @@ Rule: replies that have not come for a while are dropped, so that the others sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct, pack, unpack
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -38,8 +39,15 @@ READY: Final = b"b"
 END: Final = b"e"
 
 # What a count belongs to: a second of the schedule, or with OF_KIND added a kind of question.
+# LATE and LATE_LOST are part of what was sent and lost.  SERVICE is the time from the sending to the reply.  Only of a
+# second, that of their arrival: UNMATCHED replies, whose value is NO_QUERY or ENDED.
 LATENESS, LATENCY, RCODE, LOST_COUNT, NOT_SENT_COUNT, TRUNCATED = range(6)
-OF_KIND: Final = 8
+SERVICE, LATE_COUNT, LATE_LOST, UNMATCHED = range(6, 10)
+OF_KIND: Final = 16
+NO_QUERY: Final = 0  # none with this ID was sent recently
+ENDED: Final = 1  # the query was answered or given up before
+
+LATE: Final = 1 << 16  # in the flags of an Outcome: the query was sent late
 
 LOST: Final = 0  # in place of the time at which the reply arrived
 NOT_SENT: Final = -1
@@ -53,7 +61,8 @@ PlainOutcome = tuple[int, int, int, int, int, int]
 class Outcome(NamedTuple):
     """One query: the number of its question, the flags of its reply, and when it was due, sent and answered.
 
-    Without a reply, `received` is LOST or NOT_SENT; `reply` is its number, 0 if replies are not wanted.
+    Above the 16 flags of the reply is LATE.  Without a reply, `received` is LOST or NOT_SENT; `reply` is its number, 0
+    if replies are not wanted.
     """
 
     question: int
@@ -86,6 +95,11 @@ def unpack_numbers(octets: bytes) -> tuple[int, ...]:
 def unpack_counts(octets: bytes) -> Iterator[tuple[int, int, int, int]]:
     """Counts: what they belong to, the number of the second or kind, a histogram slot or an RCODE, and the count."""
     return _COUNT.iter_unpack(octets)
+
+
+def pack_counts(found: Iterable[tuple[int, int, int, int]]) -> bytes:
+    """Octets of which unpack_counts() makes these counts."""
+    return b"".join(_COUNT.pack(*each) for each in found)
 
 
 def pack_question(number: int, question: Question) -> bytes:

@@ -1,27 +1,38 @@
 """The report of a run, as values: written as JSON, and the input of text and page.
 
 Path: results.py -> here (finish) -> output/text.py, output/page.py, or JSON as docs/load.schema.json describes it.
-Rule 1: times in microseconds are whole numbers; None if a figure is refused, and `why` is the reason.
+Rule 1: times in microseconds are whole numbers; None if a figure is withheld, and `why` is the reason.
 Rule 2: Report has what all servers of a run share, a ServerReport what was measured of one server.
+
+Why figures are withheld, in a sentence: how many queries were late, in which seconds, why, and what to do.
+Rule: in the seconds with late queries and beside them, the sender was stopped, waited for a CPU, or had its CPU taken
+      by the hypervisor: that which took longest, if it explains half of the greatest lateness.  A sender that is in
+      order also sleeps; what it sleeps in other seconds is not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from hsdns.load.errors import LoadError
-from hsdns.load.histogram import Histogram, Percentile, all_sent, latency_figures, refusal
-from hsdns.load.limits import KNEE, Limit, Measured, figure_of, has_aborted, is_met, knee_rate
+from hsdns.load.histogram import LATE, Histogram, Percentile, all_sent, us_to_text
+from hsdns.load.limits import KNEE, LOSS, Limit, Measured, figure_of, has_aborted, is_met, knee_rate
 from hsdns.load.plan import StreamPlan
+from hsdns.load.pods import SEARCH
+from hsdns.load.questions import ABSENT
 from hsdns.load.results import (
+    KindReport,
     LimitReport,
+    Second,
     ServerReport,
     VerdictReport,
-    limit_counts,
+    mark_unknown,
+    measured_of,
     together,
+    troubled,
     with_lookups,
 )
 from hsdns.load.schedule import Stage
@@ -137,31 +148,118 @@ class _Head(msgspec.Struct):
 def _finish(
     server: ServerReport, slack: float | None, limits: Sequence[Limit], knee: tuple[float, float]
 ) -> None:
+    mark_unknown(server.per_second)
     whole = together(server.per_second)
-    counts = server.counts = whole.counts
-    refused = not all_sent(counts.sent, counts.not_sent)
+    counts, server.machine = whole.counts, whole.machine
+    withheld = not all_sent(counts.sent, counts.not_sent)
     server.per_second = [each for each in server.per_second if each.counts.due or each.changes]
     server.per_second.sort(key=lambda each: each.second)
     for second in (whole, *server.per_second):
-        second.finish(refused=refused)
-    server.latency, server.lateness = whole.latency, whole.lateness
-    server.refused = refusal(whole.latency, whole.lateness, counts.sent, counts.not_sent)
+        second.finish(withheld=withheld)
+    server.counts = counts
+    server.latency, server.service, server.lateness = whole.latency, whole.service, whole.lateness
+    server.withheld = why_withheld(whole, server.per_second)
     server.kinds = [each for each in server.kinds if each.counts.due]
     server.kinds.sort(key=lambda each: (each.group, type_from_text(each.type)))
     for kind in server.kinds:
-        kind.counts.finish()
-        kind.latency = latency_figures(
-            kind.slots, kind.counts.lost, whole.late_slots, refused=refused
-        )
-    lookups = server.lookups and server.lookups.finish(whole.late_slots, refused=refused)
+        kind.finish(whole, withheld=withheld)
+    server.notes = [*_foreign_names(server.kinds)]
+    lookups = server.lookups and server.lookups.finish(whole.late_slots, withheld=withheld)
     verdicts = server.verdicts or VerdictReport()
     server.verdicts = None if slack is None else verdicts.finish(whole, slack)
     server.propagation = server.propagation and server.propagation.finish()
     server.connections = server.connections and server.connections.finish()
-    measured = Measured(limit_counts(whole), whole.latency, whole.lateness)
-    measured = with_lookups(measured, lookups)._replace(knee=knee)
+    measured = with_lookups(measured_of(whole), lookups)._replace(knee=knee)
     server.lookups = lookups
     server.limits = [_limit(limit, measured, server.ended) for limit in limits]
+
+
+def why_withheld(whole: Second, seconds: Sequence[Second]) -> str:
+    """Why figures are withheld, and whether losses may be the sender's; "" if all are stated."""
+    counts = whole.counts
+    if not all_sent(counts.sent, counts.not_sent):
+        return (
+            f"the generator was the limit: this machine could not send {counts.not_sent} of {counts.due} queries that "
+            f"were due, so no latency of this run stands; {_SLOWER}"
+        )
+    names = [each.name for each in whole.latency if each.why == LATE]
+    if not names and not counts.unknown:
+        return ""
+    late = [each for each in seconds if each.counts.late or each.machine.dropped]
+    if late:
+        worst = max(each.late_slots.highest or 0 for each in late)
+        cause, remedy = _cause(seconds, worst)
+        told = (
+            f"it sent {counts.late} of {counts.sent} queries late, by {us_to_text(worst)} at most, "
+            f"in {_numbers([each.second for each in late])}, {cause}"
+        )
+    else:
+        own = next(each.us for each in whole.lateness if each.name == names[0]) or 0
+        told, remedy = f"it was late by {us_to_text(own)} at {names[0]}", _SLOWER
+    found = [f"the generator was the limit: {told}"]
+    if counts.unknown:
+        found.append(f"{counts.unknown} queries that were lost then may be its own losses")
+    if names:
+        found.append(f"the latency at {', '.join(names)} would be its own and is withheld")
+    return f"{'; '.join(found)}; {remedy}"
+
+
+_SLOWER: Final = "give a lower -rate, or run it on a machine of its own"
+_ALONE: Final = "run it on a machine of its own"
+_MOST_SPANS: Final = 4
+
+
+def _cause(seconds: Sequence[Second], worst: int) -> tuple[str, str]:
+    """Why the sender was late by so many microseconds at most, and what to do."""
+    numbers = troubled(seconds)
+    bad = together(each for each in seconds if each.second in numbers).machine
+    good = together(each for each in seconds if each.second not in numbers).machine
+    if bad.dropped:
+        return (
+            f"and its sockets had no room for {bad.dropped} replies",
+            "raise net.core.rmem_max to 4194304, or give a lower -rate",
+        )
+    stopped = bad.idle - good.idle * (bad.elapsed or 0) / good.elapsed if good.elapsed else 0
+    longest, cause, remedy = max(
+        (stopped, "because its process was stopped", "let it run without a stop"),
+        (bad.waited or 0, "because it waited {} for a CPU that other processes had", _ALONE),
+        (bad.stolen or 0, "because the hypervisor took {} of the CPUs", _ALONE),
+    )
+    if longest * 2 >= worst:
+        return cause.format(us_to_text(longest)), remedy
+    if (bad.sender or 0) > (bad.elapsed or 0) * 0.9:
+        return "because it had no time left for more", _SLOWER
+    return "for a reason that the system does not tell", _ALONE
+
+
+def _numbers(found: Sequence[int]) -> str:
+    """Numbers of seconds that rise, in words: second 3; seconds 1, 4 to 6."""
+    spans: list[list[int]] = []
+    for each in found:
+        if spans and spans[-1][-1] == each - 1:
+            spans[-1][1:] = [each]
+        else:
+            spans.append([each])
+    words = [" to ".join(map(str, each)) for each in spans[:_MOST_SPANS]]
+    more = f" and {len(spans) - _MOST_SPANS} times later" if len(spans) > _MOST_SPANS else ""
+    return f"second{'s' if len(found) > 1 else ''} {', '.join(words)}{more}"
+
+
+_FOREIGN: Final = {
+    "NXDOMAIN": "the server does not have these names",
+    "REFUSED": "the server has no zone for these names",
+}
+
+
+def _foreign_names(kinds: Sequence[KindReport]) -> Iterator[str]:
+    """Sentences about names that the server does not have, though they were expected to be there."""
+    asked = [each for each in kinds if each.group not in (ABSENT, SEARCH)]
+    for rcode, told in _FOREIGN.items():
+        found = [each.counts for each in asked if each.counts.rcodes.get(rcode, 0) * 2 > each.counts.answered]
+        if found:
+            names = ", ".join(f"{each.group} {each.type}" for each in asked if each.counts in found)
+            count, whole = sum(each.rcodes[rcode] for each in found), sum(each.answered for each in found)
+            yield f"{count} of {whole} answers to {names} are {rcode}: {told}, so this is no load of answers"
 
 
 def _knee_rates(knee: KneeReport | None) -> tuple[float, float]:
@@ -177,8 +275,12 @@ def _limit(limit: Limit, measured: Measured, ended: str) -> LimitReport:
     if limit.metric == KNEE:
         return LimitReport(limit.text, met, rate=knee_rate(limit, measured))
     if limit.unit == "us":
-        return LimitReport(limit.text, met, figure_of(limit, measured).us)
+        figure = figure_of(limit, measured)
+        return LimitReport(limit.text, met, figure.us, at_most=figure.at_most)
     count, whole = measured.counts[limit.metric]
+    if limit.metric == LOSS and measured.unknown:
+        known = count - measured.unknown
+        return LimitReport(limit.text, met, count=known, whole=whole, at_most=count)
     return LimitReport(limit.text, met, count=count, whole=whole)
 
 

@@ -13,7 +13,7 @@ Rule 5: a percentile of changes that showed is stated only if there are enough o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -25,6 +25,7 @@ from hsdns.load.counters import (
     ConnectionsReport,
     Figures,
     LookupsReport,
+    MachineTimes,
     add,
     count,
     no_slots,
@@ -38,18 +39,25 @@ from hsdns.load.histogram import (
     latency_figures,
     name_of,
     percentiles,
+    service_figures,
     slot_of,
 )
 from hsdns.load.limits import Measured
 from hsdns.load.outcome import (
+    LATE,
+    LATE_COUNT,
+    LATE_LOST,
     LATENCY,
     LATENESS,
     LOST_COUNT,
+    NO_QUERY,
     NOT_SENT,
     NOT_SENT_COUNT,
     OF_KIND,
     RCODE,
+    SERVICE,
     TRUNCATED,
+    UNMATCHED,
     PlainOutcome,
     unpack_counts,
 )
@@ -73,7 +81,11 @@ def kind_numbers(questions: Iterable[Question]) -> list[int]:
 
 
 class Counts(msgspec.Struct):
-    """Counts of queries; `due` includes those that this machine could not send."""
+    """Counts of queries; `due` includes those that this machine could not send.
+
+    `late` ones, of those sent, left so late that their loss may be due to the sender; `late_lost` are those lost.
+    `unknown` ones were lost in or beside a second with late queries or dropped replies, so they may be the sender's.
+    """
 
     due: int = 0
     sent: int = 0
@@ -81,6 +93,9 @@ class Counts(msgspec.Struct):
     answered: int = 0
     lost: int = 0
     truncated: int = 0
+    late: int = 0
+    late_lost: int = 0
+    unknown: int = 0
     rcodes: dict[str, int] = {}
 
     def answer(self, rcode: int, number: int = 1) -> None:
@@ -102,6 +117,11 @@ class Counts(msgspec.Struct):
         self.due += number
         self.not_sent += number
 
+    @property
+    def undecided(self) -> int:
+        """How many queries say nothing certain about the server's latency."""
+        return self.late + self.unknown - min(self.late_lost, self.unknown)
+
     def finish(self) -> None:
         """Put the rcodes in order."""
         self.rcodes = dict(sorted(self.rcodes.items(), key=lambda each: rcode_from_text(each[0])))
@@ -117,28 +137,48 @@ class KindReport(msgspec.Struct):
     type: str
     counts: Counts = msgspec.field(default_factory=Counts)
     latency: Figures = []
+    service: Figures = []
     slots: Histogram = no_slots()
+    service_slots: Histogram = no_slots()
+
+    def finish(self, whole: Second, *, withheld: bool) -> None:
+        """Make the figures; `whole` is the sum of all seconds, `withheld`: no latency is stated."""
+        self.counts.finish()
+        doubted = self.counts.late + (self.counts.lost if whole.counts.unknown else 0)
+        given = self.counts.lost, whole.late_slots, doubted
+        self.latency = latency_figures(self.slots, *given, withheld=withheld)
+        self.service = service_figures(self.service_slots, self.counts.lost, doubted, withheld=withheld)
 
 
 class Second(msgspec.Struct):
-    """One second of the schedule; `slots` and `late_slots` are the histograms of latency and lateness."""
+    """One second of the schedule; `slots`, `service_slots` and `late_slots` are histograms.
+
+    They are those of the latency, of the service time, which runs from the sending, and of the lateness.  `unmatched` replies
+    arrived in this second that no query waited for, those with `no_query` also with an ID of no recent query.
+    """
 
     second: int = 0
     counts: Counts = msgspec.field(default_factory=Counts)
     latency: Figures = []
+    service: Figures = []
     lateness: Figures = []
     verdicts: dict[str, int] = {}
     worst_age_ms: float = 0.0
     changes: int = 0
+    unmatched: int = 0
+    no_query: int = 0
     slots: Histogram = no_slots()
+    service_slots: Histogram = no_slots()
     late_slots: Histogram = no_slots()
+    machine: MachineTimes = msgspec.field(default_factory=MachineTimes)
 
-    def finish(self, *, refused: bool) -> None:
-        """Make the figures; `refused`: no latency is stated."""
-        self.counts.finish()
-        self.latency = latency_figures(
-            self.slots, self.counts.lost, self.late_slots, refused=refused
-        )
+    def finish(self, *, withheld: bool) -> None:
+        """Make the figures; `withheld`: no latency is stated."""
+        counts = self.counts
+        counts.finish()
+        given = counts.lost, self.late_slots, counts.undecided
+        self.latency = latency_figures(self.slots, *given, withheld=withheld)
+        self.service = service_figures(self.service_slots, counts.lost, counts.undecided, withheld=withheld)
         self.lateness = percentiles(self.late_slots)
         self.verdicts = {word: self.verdicts[word] for word in VERDICTS if self.verdicts.get(word)}
         self.worst_age_ms = round(self.worst_age_ms, 3)
@@ -285,7 +325,8 @@ class LimitReport(msgspec.Struct, frozen=True):
     """A limit of -fail-if; `met` is None if it could not be evaluated.
 
     Its value is a percentile, with `us` None if there is none, or a `count` out of a `whole`, or the `rate` of the
-    knee; if that was not found, the rate at which limits held or broke that decides the limit.
+    knee; if that was not found, the rate at which limits held or broke that decides the limit.  `at_most` is the upper
+    bound of a percentile that is withheld, or of a count of which some are of unknown cause.
     """
 
     limit: str
@@ -294,12 +335,14 @@ class LimitReport(msgspec.Struct, frozen=True):
     count: int | None = None
     whole: int | None = None
     rate: float | None = None
+    at_most: int | None = None
 
 
 class ServerReport(msgspec.Struct):
     """What was measured of one server.
 
-    `ended` is "" if its run is complete, else what ended it; `refused` is why some latencies are refused.
+    `ended` is "" if its run is complete, else what ended it; `withheld` is why some figures are withheld.  `notes` are
+    sentences about what makes the figures mean something else.
     """
 
     name: str
@@ -309,7 +352,7 @@ class ServerReport(msgspec.Struct):
     counts: Counts
     latency: Figures
     lateness: Figures
-    refused: str
+    withheld: str
     kinds: list[KindReport]
     verdicts: VerdictReport | None
     propagation: PropagationReport | None
@@ -317,6 +360,9 @@ class ServerReport(msgspec.Struct):
     per_second: list[Second]
     connections: ConnectionsReport | None = None
     lookups: LookupsReport | None = None  # lookups by pods
+    service: Figures = []
+    machine: MachineTimes = msgspec.field(default_factory=MachineTimes)
+    notes: list[str] = []
 
 
 class Results:
@@ -370,8 +416,8 @@ class Results:
         if found is None:
             found = self.seconds[number] = Second(number)
             if over := self.seconds.get(number - OPEN):
-                over.slots.pack()
-                over.late_slots.pack()
+                for slots in (over.slots, over.service_slots, over.late_slots):
+                    slots.pack()
         return found
 
     def add(self, found: Iterable[PlainOutcome]) -> None:
@@ -384,14 +430,20 @@ class Results:
                 kind.counts.not_send()
                 continue
             second.late_slots.slots[slot_of((sent - planned) // MICROSECOND)] += 1
+            if flags & LATE:
+                for each in (second, kind):
+                    each.counts.late += 1
+                    each.counts.late_lost += received <= 0
             if received <= 0:
                 second.counts.lose()
                 kind.counts.lose()
                 continue
             slot = slot_of((received - planned) // MICROSECOND)
+            service = slot_of((received - sent) // MICROSECOND)
             for each in (second, kind):
                 each.counts.answer(flags & 15)
                 each.slots.slots[slot] += 1
+                each.service_slots.slots[service] += 1
                 if flags & TC:
                     each.counts.truncated += 1
 
@@ -402,6 +454,8 @@ class Results:
             what %= OF_KIND
             if what == LATENCY:
                 part.slots.slots[value] += counted
+            elif what == SERVICE:
+                part.service_slots.slots[value] += counted
             elif what == LATENESS and isinstance(part, Second):
                 part.late_slots.slots[value] += counted
             elif what == RCODE:
@@ -412,6 +466,13 @@ class Results:
                 part.counts.not_send(counted)
             elif what == TRUNCATED:
                 part.counts.truncated += counted
+            elif what == LATE_COUNT:
+                part.counts.late += counted
+            elif what == LATE_LOST:
+                part.counts.late_lost += counted
+            elif what == UNMATCHED and isinstance(part, Second):
+                part.unmatched += counted
+                part.no_query += counted if value == NO_QUERY else 0
 
     def add_right(self, planned: Iterable[int]) -> None:
         """Count right answers; `planned` are the due times of their queries, in nanoseconds of the monotonic clock."""
@@ -449,6 +510,7 @@ class Results:
 
     def whole(self) -> Second:
         """The sum of all seconds."""
+        mark_unknown(self.seconds.values())
         return together(self.seconds.values())
 
     def report(self) -> ServerReport:
@@ -456,6 +518,23 @@ class Results:
         self.verdicts.stale_names = list(self.stale.values())
         self.server.kinds, self.server.per_second = [*self.kinds.values()], [*self.seconds.values()]
         return self.server
+
+
+def troubled(seconds: Iterable[Second]) -> set[int]:
+    """The numbers of the seconds with late queries or dropped replies, and of those beside them."""
+    return {
+        each.second + beside
+        for each in seconds
+        if each.counts.late or each.machine.dropped
+        for beside in (-1, 0, 1)
+    }
+
+
+def mark_unknown(seconds: Collection[Second]) -> None:
+    """Set how many losses of each second may be the sender's."""
+    numbers = troubled(seconds)
+    for each in seconds:
+        each.counts.unknown = each.counts.lost if each.second in numbers else 0
 
 
 def together(seconds: Iterable[Second]) -> Second:
@@ -480,14 +559,11 @@ def without_histograms(seconds: Iterable[Second]) -> Second:
 
 def measured_of(found: Second) -> Measured:
     """The values that limits apply to, of some seconds added up."""
-    counts = found.counts
-    latency = latency_figures(
-        found.slots,
-        counts.lost,
-        found.late_slots,
-        refused=not all_sent(counts.sent, counts.not_sent),
+    copy = msgspec.structs.replace(found, counts=msgspec.structs.replace(found.counts))
+    copy.finish(withheld=not all_sent(copy.counts.sent, copy.counts.not_sent))
+    return Measured(
+        limit_counts(copy), copy.latency, copy.lateness, service=copy.service, unknown=copy.counts.unknown
     )
-    return Measured(limit_counts(found), latency, percentiles(found.late_slots))
 
 
 def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:

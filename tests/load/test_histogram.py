@@ -130,8 +130,8 @@ def test_a_trifle_is_no_lateness() -> None:
 
 
 def test_nothing_stands() -> None:
-    refused = latency_figures(of([900]), 0, of([0]), refused=True)
-    assert set(shown(refused).values()) == {LATE}
+    withheld = latency_figures(of([900]), 0, of([0]), withheld=True)
+    assert set(shown(withheld).values()) == {LATE}
     assert set(shown(latency_figures(of([]), 0, of([]))).values()) == {NOTHING}
     assert set(shown(percentiles(of([]))).values()) == {NOTHING}
 

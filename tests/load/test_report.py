@@ -110,7 +110,7 @@ def lookups(*found: Lookup) -> LookupsReport:
 
 
 def stated(found: LookupsReport, lateness: Histogram | None = None) -> LookupsReport:
-    report = found.finish(lateness or Histogram(), refused=False)
+    report = found.finish(lateness or Histogram(), withheld=False)
     assert report is not None
     return report
 

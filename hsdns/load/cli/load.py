@@ -38,6 +38,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from math import ceil
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -176,6 +177,7 @@ def _load(
     termination: Termination,
 ) -> tuple[list[Results], PlanReport]:
     from hsdns.load.cli.cluster import following_changes
+    from hsdns.load.cli.machine import Observer, Watched, is_own
     from hsdns.load.cli.progress import live
     from hsdns.load.plan import Plan, place_to_text, transport_words
     from hsdns.load.report import PlanReport
@@ -193,7 +195,7 @@ def _load(
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
     truth = cluster.truth if cluster is not None else None
     with ExitStack() as stack:
-        loaded = []
+        loaded, watched = [], {}
         for target, (family, address) in zip(settings.targets, places, strict=True):
             plan = Plan(
                 family,
@@ -216,15 +218,25 @@ def _load(
             is_alone = truth is None and len(places) == 1
             sending = stack.enter_context(SenderProcess(plan, is_alone=is_alone))
             place = place_to_text(target.host, target.port)
+            host = target.host if is_own(target.host) else ""
+            is_udp = settings.streams is None or settings.streams.for_truncated
+            watched[target.name] = Watched(sending.process.pid, host, target.port, is_udp)
             loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, flags.live))
         if cluster is not None:
             stack.enter_context(cluster.churning(flags.churn))
 
+        observer = Observer(watched, os.getpid(), ceil(schedule.seconds) - 1)
+
         def show(servers: Mapping[str, Results], seconds: float) -> None:
+            observer.see(servers, seconds)
             shown(servers, seconds)
             metrics.show(servers, seconds)
+
+        def meanwhile() -> None:
+            observer.see({}, 0.0)
+            following.take()
 
         options = RunOptions(
             lambda: () if truth is None else truth.changes,
@@ -232,12 +244,14 @@ def _load(
             flags.keep_going,
             settings.limits,
             generator.begin,
-            following.take,
+            meanwhile,
             termination.take,
         )
         servers = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, options, time.monotonic_ns, time.sleep
         )  # fmt: skip
+        seconds = (time.monotonic_ns() - servers[0].begin) / 1e9
+        observer.see({each.server.name: each for each in servers}, seconds, is_over=True)
     for number, each in enumerate(servers):
         found = each.server
         found.ended = found.ended or ("" if cluster is None else cluster.failure)

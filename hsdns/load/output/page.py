@@ -224,8 +224,10 @@ def _notes(servers: Sequence[Shown]) -> Iterator[Note]:
         if server.ended:
             text = f"{of}{server.ended}; the figures are of the {server.seconds:g} s until then."
             yield "bad", "Not whole", text
-        if server.refused:
-            yield "warn", "Left out", f"{of}{server.refused}."
+        if server.withheld:
+            yield "warn", "Withheld", f"{of}{server.withheld}."
+        for note in server.notes:
+            yield "warn", "Note", f"{of}{note}."
         for limit in server.limits:
             style, word = _LIMITS[limit.met]
             yield style, word, f"{of}{limit.limit}: {limited(limit)}"

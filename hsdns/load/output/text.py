@@ -26,6 +26,7 @@ from hsdns.load.output.words import (
     differences,
     knee_step,
     limited,
+    machine_words,
     percentiles,
     plan_words,
     share,
@@ -100,14 +101,21 @@ def _server(server: ServerReport) -> Iterator[Row]:
         yield "NOT WHOLE", told
     lost = share(counts.lost, counts.sent)
     told = f"{counts.due} due, {counts.sent} sent, {counts.answered} answered, {lost} lost"
+    if counts.late:
+        told += f" ({counts.unknown} of unknown cause), {share(counts.late, counts.sent)} sent late"
     yield "queries", told
     yield "answers", answers(counts)
     yield "latency", percentiles(server.latency)
+    yield "service", percentiles(server.service)
     yield "generator", f"late by {percentiles(server.lateness)}"
     if counts.not_sent:
         yield "", f"{counts.not_sent} queries that this machine could not send"
-    if server.refused:
-        yield "REFUSED", server.refused
+    if server.withheld:
+        yield "WITHHELD", server.withheld
+    for note in server.notes:
+        yield "NOTE", note
+    for number, told in enumerate(machine_words(server.machine)):
+        yield "" if number else "machine", told
     if len(server.kinds) > 1:
         width = max(len(f"{kind.group} {kind.type}") for kind in server.kinds)
         for number, kind in enumerate(server.kinds):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from hsdns.load.counters import MachineTimes
 from hsdns.load.histogram import Percentile, us_to_text
 from hsdns.load.report import KneeStep, PlanReport, Report
 from hsdns.load.results import Counts, LimitReport, ServerReport
@@ -34,7 +35,9 @@ def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:
 
 
 def duration(figure: Percentile) -> str:
-    """A figure with its unit, or why there is none."""
+    """A figure with its unit, or an upper bound of it, or why there is none."""
+    if figure.at_most is not None:
+        return f"<{us_to_text(figure.at_most)}"
     if figure.us is None:
         return figure.why if figure.why in ("lost", "never") else "-"
     return us_to_text(figure.us)
@@ -57,10 +60,12 @@ def share(count: int, whole: int) -> str:
 
 def limited(limit: LimitReport) -> str:
     """The measured value of a limit."""
+    if limit.count is not None and limit.at_most is not None:
+        return f"{limit.count} to {share(limit.at_most, limit.whole or 0)}"
     if limit.count is not None:
         return share(limit.count, limit.whole or 0)
-    if limit.us is not None:
-        return us_to_text(limit.us)
+    if limit.us is not None or limit.at_most is not None:
+        return us_to_text(limit.us) if limit.us is not None else f"<{us_to_text(limit.at_most or 0)}"
     if limit.rate is not None:
         return f"{limit.rate:.10g}/s"
     return "lost" if limit.met is not None else "could not be told"
@@ -86,6 +91,31 @@ def rates(stages: Sequence[Stage]) -> str:
 def arrival(plan: PlanReport) -> str:
     """The arrival of queries."""
     return f"bursts of {plan.burst}" if plan.arrival == "burst" else plan.arrival
+
+
+def machine_words(found: MachineTimes) -> list[str]:
+    """What the machine did during the run, in lines, with what it does not tell."""
+    rows = [
+        [f"{word} {us_to_text(us)}" for word, name in part if (us := getattr(found, name)) is not None]
+        for part in _TIMES
+    ]
+    lines = [f"{told}: {', '.join(row)}" for told, row in zip(("CPU time", "without a CPU"), rows, strict=True) if row]
+    full = [f"{count} {told}" for count, told in ((found.dropped, "replies to the sender"), (found.overflowed, "queries to the server")) if count]
+    if full:
+        lines.append(f"no room in sockets: {', '.join(full)}")
+    missing = [told for name, told in _MISSING.items() if getattr(found, name) is None]
+    return [*lines, *([f"not known: {', '.join(missing)}"] if lines and missing else [])]
+
+
+_TIMES: Final = (
+    (("sender", "sender"), ("counting", "counting"), ("server", "server"), ("all processes", "busy")),
+    (("sender waited", "waited"), ("any task waited", "pressure"), ("stolen", "stolen")),
+)
+_MISSING: Final = {
+    "waited": "how long the sender waited (/proc/PID/schedstat)",
+    "pressure": "how long any task waited (/proc/pressure/cpu)",
+    "server": "the server's processes (not on this machine, or of another user)",
+}
 
 
 def plan_words(plan: PlanReport) -> str:
@@ -159,10 +189,15 @@ def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
         yield "not whole", [each.ended or NOTHING for each in servers]
     yield "answered", [str(each.counts.answered) for each in servers]
     yield "lost", [share(each.counts.lost, each.counts.sent) for each in servers]
+    if any(each.counts.late for each in servers):
+        yield "of them of unknown cause", [str(each.counts.unknown) for each in servers]
+        yield "sent late", [share(each.counts.late, each.counts.sent) for each in servers]
     for rcode in sorted({rcode for each in servers for rcode in each.counts.rcodes}):
         yield rcode, [str(each.counts.rcodes.get(rcode, 0)) for each in servers]
     for name in _LATENCIES:
         yield f"latency {name}", [_figure(each.latency, name) for each in servers]
+    for name in SHORT[:2]:
+        yield f"service {name}", [_figure(each.service, name) for each in servers]
     yield "generator late p99", [_figure(each.lateness, "p99") for each in servers]
     verdicts = [each.verdicts for each in servers]
     for word in VERDICTS:

@@ -239,9 +239,9 @@ class Worker:
 
 @final
 class LoadCounts:
-    """Counts outcomes of a load test; `kinds` as of LoadSender, times in nanoseconds, those of outcome.Outcome."""
+    """Counts outcomes of a load test; arguments as of LoadSender, times in nanoseconds, those of outcome.Outcome."""
 
-    def __new__(cls, kinds: Sequence[int], begin: int) -> LoadCounts: ...
+    def __new__(cls, kinds: Sequence[int], begin: int, late_after: int) -> LoadCounts: ...
     def add(self, question: int, flags: int, planned: int, sent: int, received: int) -> None:
         """Count an outcome; raise ValueError for a question that has no kind."""
 
@@ -264,6 +264,7 @@ class LoadSender:
     `queries` have no IDs.  With `kinds`, one for each query, outcomes are counted (results.py), and told only if
     `replies` are wanted.  There are as many sockets as `first_ids`, and `window` queries may wait at once (0: as many
     as there are IDs).  With `most`, no more than that wait, and the schedule waits for room; 0: it waits for nothing.
+    A query is late if it is sent more than `late_after` after it was due.
     """
 
     def __new__(
@@ -276,6 +277,7 @@ class LoadSender:
         replies: bool,
         window: int = 0,
         most: int = 0,
+        late_after: int = ...,
     ) -> LoadSender: ...
     def feed(self, times: bytes, questions: bytes) -> bool:
         """Add a part of the schedule, after waiting for room; False if no more is wanted.

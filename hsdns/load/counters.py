@@ -30,6 +30,7 @@ PARTS: Final = {
 Figures = list[Percentile]
 T = TypeVar("T")
 
+
 class MachineTimes(msgspec.Struct):
     """What the machine of the generator did in `elapsed` microseconds, in microseconds; None: it does not tell.
 
@@ -52,7 +53,9 @@ class MachineTimes(msgspec.Struct):
     def since(self, before: MachineTimes) -> MachineTimes:
         """What has happened since earlier times."""
         pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(before), strict=True)
-        return MachineTimes(*(None if None in pair else max(0, pair[0] - pair[1]) for pair in pairs))
+        return MachineTimes(
+            *(None if None in pair else max(0, pair[0] - pair[1]) for pair in pairs)
+        )
 
     @property
     def idle(self) -> int:
@@ -236,7 +239,9 @@ class LookupPartReport(msgspec.Struct):
     def finish(self, lateness: Histogram, *, withheld: bool) -> None:
         """Make the figures; `lateness` is that of the queries."""
         self.ends = {end: self.ends.get(end, 0) for end in ENDS}
-        self.latency = latency_figures(self.slots, self.ends[UNFINISHED], lateness, withheld=withheld)
+        self.latency = latency_figures(
+            self.slots, self.ends[UNFINISHED], lateness, withheld=withheld
+        )
         self.median_queries = self.query_slots.percentile(50) or 0
         self.most_queries = self.query_slots.highest or 0
 

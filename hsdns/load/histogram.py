@@ -10,9 +10,9 @@ The percentiles of a run, and which of them are withheld because the generator w
 Rule 1: a latency includes the generator's lateness.  A percentile is stated only if the same percentile of the lateness
         is at most half of it, or at most TRIFLE; otherwise the latency was at most that.
 Rule 2: a lost query counts as slower than any answered one.
-Rule 3: how fast the server is without the generator's trouble is unknown for queries that were sent late, and for those
-        lost meanwhile.  A percentile is stated only if these are at most half of those above it, so a maximum only
-        without any.
+Rule 3: what a query that was sent late, or lost meanwhile, would have taken otherwise is unknown.  A percentile is
+        stated only if these are at most half of the queries above it, so a maximum only without any.  For a service
+        time, which runs from the sending, only those lost count.
 Rule 4: if this machine sent less than the share ENOUGH of what was due, the rate was not the planned one, and no
         latency is stated.
 """
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import ceil
 from typing import Final, Self
 
@@ -178,8 +178,10 @@ def latency_figures(
     found = []
     for percent, us, own in zip(PERCENTS, latency.percentiles(PERCENTS, lost), late, strict=True):
         name = name_of(percent)
-        if withheld or (unknown and unknown * 2 > round((100 - percent) * above, 6)):
+        if withheld:
             found.append(Percentile(name, None, LATE))
+        elif unknown and unknown * 2 > round((100 - percent) * above, 6):
+            found.append(Percentile(name, None, LATE, us))
         elif us is None:
             found.append(Percentile(name, None, LOST if lost else NOTHING))
         elif own is not None and own > TRIFLE and own * 2 > us:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
-from hsdns.load.histogram import LATE, LOST, NOTHING, PERCENTS, Percentile, name_of
+from hsdns.load.histogram import LATE, NOTHING, PERCENTS, Percentile, name_of
 from hsdns.load.verify.judge import RIGHT, VERDICTS
 
 _FORM: Final = re.compile(r"\s*([a-z0-9_.]+)\s*(<=|>=|<|>)\s*([^\s:]+)(\s*:\s*abort)?\s*")
@@ -144,14 +144,13 @@ def possible(limit: Limit, measured: Measured) -> tuple[float, float] | None:
         return measured.knee
     if limit.unit == "us":
         figure = figure_of(limit, measured)
+        if figure.why == NOTHING:
+            return None
+        if figure.why == LATE:
+            return 0, _INFINITE if figure.at_most is None else figure.at_most
         highest = _INFINITE if figure.us is None else figure.us
-        if figure.why == LATE and figure.at_most is not None:
-            highest = figure.at_most
-        service = next((each for each in measured.service if each.name == limit.metric), figure)
-        lowest = service.us
-        if lowest is None:
-            lowest = _INFINITE if service.why == LOST else 0
-        return None if figure.why == NOTHING else (min(lowest, highest), highest)
+        service = next((each.us for each in measured.service if each.name == limit.metric), None)
+        return highest if service is None else min(service, highest), highest
     count, whole = measured.counts[limit.metric]
     if limit.unit == "%" and not whole:
         return None

@@ -20,7 +20,7 @@ from hsdns.corefile.properties import duration_to_text
 from hsdns.load.errors import LoadError
 from hsdns.load.pods import PodPlan
 from hsdns.load.questions import Recorded, order
-from hsdns.load.schedule import WHOLE, Portion, Schedule
+from hsdns.load.schedule import NEVER_LATE, WHOLE, Portion, Schedule
 from hsdns.wire import printable
 
 UDP: Final = "udp"
@@ -103,6 +103,11 @@ class Plan(msgspec.Struct, frozen=True):
     pods: PodPlan | None = None
     window: int = 0
     most: int = 0
+
+    @property
+    def late_after(self) -> int:
+        """The nanoseconds after which a query is late; with `most`, none is."""
+        return NEVER_LATE if self.most else self.schedule.late_after
 
     def times(self) -> Iterator[int]:
         """When each query is due, in nanoseconds from the begin; they never fall."""

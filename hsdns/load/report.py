@@ -5,9 +5,9 @@ Rule 1: times in microseconds are whole numbers; None if a figure is withheld, a
 Rule 2: Report has what all servers of a run share, a ServerReport what was measured of one server.
 
 Why figures are withheld, in a sentence: how many queries were late, in which seconds, why, and what to do.
-Rule: in the seconds with late queries and beside them, the sender was stopped, waited for a CPU, or had its CPU taken
-      by the hypervisor: that which took longest, if it explains half of the greatest lateness.  A sender that is in
-      order also sleeps; what it sleeps in other seconds is not counted.
+Rule: in the seconds until the greatest lateness, the sender was stopped, waited for a CPU, or had its CPU taken by the
+      hypervisor: that which took longest, if it explains half of that lateness.  A sender that is in order also sleeps;
+      what it sleeps in other seconds is not counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from hsdns.load.results import (
     mark_unknown,
     measured_of,
     together,
-    troubled,
     with_lookups,
 )
 from hsdns.load.schedule import Stage
@@ -72,7 +71,10 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class KneeStep(msgspec.Struct, frozen=True):
-    """A run of a search: queries per second, seconds, and the outcome: held, broken, or generator (was the limit)."""
+    """A run of a search: queries per second, seconds, and the outcome.
+
+    It is held, broken, generator (which was the limit), or busy: broken, but other processes kept the machine busy.
+    """
 
     rate: float
     seconds: float
@@ -152,13 +154,13 @@ def _finish(
     whole = together(server.per_second)
     counts, server.machine = whole.counts, whole.machine
     withheld = not all_sent(counts.sent, counts.not_sent)
-    server.per_second = [each for each in server.per_second if each.counts.due or each.changes]
     server.per_second.sort(key=lambda each: each.second)
     for second in (whole, *server.per_second):
         second.finish(withheld=withheld)
     server.counts = counts
-    server.latency, server.service, server.lateness = whole.latency, whole.service, whole.lateness
+    server.latency, server.lateness = whole.latency, whole.lateness
     server.withheld = why_withheld(whole, server.per_second)
+    server.per_second = [each for each in server.per_second if each.counts.due or each.changes]
     server.kinds = [each for each in server.kinds if each.counts.due]
     server.kinds.sort(key=lambda each: (each.group, type_from_text(each.type)))
     for kind in server.kinds:
@@ -170,6 +172,7 @@ def _finish(
     server.propagation = server.propagation and server.propagation.finish()
     server.connections = server.connections and server.connections.finish()
     measured = with_lookups(measured_of(whole), lookups)._replace(knee=knee)
+    server.service = list(measured.service)
     server.lookups = lookups
     server.limits = [_limit(limit, measured, server.ended) for limit in limits]
 
@@ -185,40 +188,41 @@ def why_withheld(whole: Second, seconds: Sequence[Second]) -> str:
     names = [each.name for each in whole.latency if each.why == LATE]
     if not names and not counts.unknown:
         return ""
-    late = [each for each in seconds if each.counts.late or each.machine.dropped]
-    if late:
+    found, remedy = [], _SLOWER
+    if late := [each for each in seconds if each.counts.late]:
         worst = max(each.late_slots.highest or 0 for each in late)
-        cause, remedy = _cause(seconds, worst)
+        cause, remedy = _cause(seconds, late, worst)
         told = (
-            f"it sent {counts.late} of {counts.sent} queries late, by {us_to_text(worst)} at most, "
-            f"in {_numbers([each.second for each in late])}, {cause}"
+            f"it sent {counts.late} of {counts.sent} queries late, by {us_to_text(worst)} at most"
         )
-    else:
+        found.append(f"{told}, in {_numbers(late)}, {cause}")
+    if full := [each for each in seconds if each.machine.dropped]:
+        told = f"its sockets had no room for {whole.machine.dropped} replies"
+        found.append(f"{told} in {_numbers(full)}")
+        remedy = "raise net.core.rmem_max to 4194304, or give a lower -rate"
+    if not found:
         own = next(each.us for each in whole.lateness if each.name == names[0]) or 0
-        told, remedy = f"it was late by {us_to_text(own)} at {names[0]}", _SLOWER
-    found = [f"the generator was the limit: {told}"]
+        found.append(f"it was late by {us_to_text(own)} at {names[0]}")
     if counts.unknown:
         found.append(f"{counts.unknown} queries that were lost then may be its own losses")
     if names:
-        found.append(f"the latency at {', '.join(names)} would be its own and is withheld")
-    return f"{'; '.join(found)}; {remedy}"
+        found.append(f"the latency at {', '.join(names)} is withheld, < is its upper bound")
+    return f"the generator was the limit: {'; '.join(found)}; {remedy}"
 
 
 _SLOWER: Final = "give a lower -rate, or run it on a machine of its own"
 _ALONE: Final = "run it on a machine of its own"
-_MOST_SPANS: Final = 4
+_MOST: Final = 8  # seconds in a sentence
 
 
-def _cause(seconds: Sequence[Second], worst: int) -> tuple[str, str]:
-    """Why the sender was late by so many microseconds at most, and what to do."""
-    numbers = troubled(seconds)
-    bad = together(each for each in seconds if each.second in numbers).machine
-    good = together(each for each in seconds if each.second not in numbers).machine
-    if bad.dropped:
-        return (
-            f"and its sockets had no room for {bad.dropped} replies",
-            "raise net.core.rmem_max to 4194304, or give a lower -rate",
-        )
+def _cause(seconds: Sequence[Second], late: Sequence[Second], worst: int) -> tuple[str, str]:
+    """Why the sender was `late`, by so many microseconds at most, and what to do."""
+    latest = max(late, key=lambda each: each.late_slots.highest or 0).second
+    numbers = {each.second for each in late}
+    first = next(at for at in range(latest, -2, -1) if at - 1 not in numbers)
+    of_it = range(first - 1, latest + 1 + worst // 10**6)
+    bad = together(each for each in seconds if each.second in of_it).machine
+    good = together(each for each in seconds if each.second not in of_it).machine
     stopped = bad.idle - good.idle * (bad.elapsed or 0) / good.elapsed if good.elapsed else 0
     longest, cause, remedy = max(
         (stopped, "because its process was stopped", "let it run without a stop"),
@@ -232,17 +236,11 @@ def _cause(seconds: Sequence[Second], worst: int) -> tuple[str, str]:
     return "for a reason that the system does not tell", _ALONE
 
 
-def _numbers(found: Sequence[int]) -> str:
-    """Numbers of seconds that rise, in words: second 3; seconds 1, 4 to 6."""
-    spans: list[list[int]] = []
-    for each in found:
-        if spans and spans[-1][-1] == each - 1:
-            spans[-1][1:] = [each]
-        else:
-            spans.append([each])
-    words = [" to ".join(map(str, each)) for each in spans[:_MOST_SPANS]]
-    more = f" and {len(spans) - _MOST_SPANS} times later" if len(spans) > _MOST_SPANS else ""
-    return f"second{'s' if len(found) > 1 else ''} {', '.join(words)}{more}"
+def _numbers(found: Sequence[Second]) -> str:
+    """The numbers of seconds in words."""
+    numbers = [str(each.second) for each in found]
+    more = f" and {len(numbers) - _MOST} more" if len(numbers) > _MOST else ""
+    return f"second{'s' if numbers[1:] else ''} {', '.join(numbers[:_MOST])}{more}"
 
 
 _FOREIGN: Final = {
@@ -255,11 +253,14 @@ def _foreign_names(kinds: Sequence[KindReport]) -> Iterator[str]:
     """Sentences about names that the server does not have, though they were expected to be there."""
     asked = [each for each in kinds if each.group not in (ABSENT, SEARCH)]
     for rcode, told in _FOREIGN.items():
-        found = [each.counts for each in asked if each.counts.rcodes.get(rcode, 0) * 2 > each.counts.answered]
+        found = [
+            each for each in asked if each.counts.rcodes.get(rcode, 0) * 2 > each.counts.answered
+        ]
         if found:
-            names = ", ".join(f"{each.group} {each.type}" for each in asked if each.counts in found)
-            count, whole = sum(each.rcodes[rcode] for each in found), sum(each.answered for each in found)
-            yield f"{count} of {whole} answers to {names} are {rcode}: {told}, so this is no load of answers"
+            names = ", ".join(f"{each.group} {each.type}" for each in found)
+            count = sum(each.counts.rcodes[rcode] for each in found)
+            whole = sum(each.counts.answered for each in found)
+            yield f"{count} of {whole} answers to {names} are {rcode}: {told}"
 
 
 def _knee_rates(knee: KneeReport | None) -> tuple[float, float]:

@@ -144,23 +144,23 @@ class KindReport(msgspec.Struct):
     def finish(self, whole: Second, *, withheld: bool) -> None:
         """Make the figures; `whole` is the sum of all seconds, `withheld`: no latency is stated."""
         self.counts.finish()
-        doubted = self.counts.late + (self.counts.lost if whole.counts.unknown else 0)
-        given = self.counts.lost, whole.late_slots, doubted
+        late, lost = self.counts.late, self.counts.lost
+        unknown = lost if whole.counts.unknown else 0
+        given = lost, whole.late_slots, late + unknown
         self.latency = latency_figures(self.slots, *given, withheld=withheld)
-        self.service = service_figures(self.service_slots, self.counts.lost, doubted, withheld=withheld)
+        self.service = service_figures(self.service_slots, lost, unknown, withheld=withheld)
 
 
 class Second(msgspec.Struct):
     """One second of the schedule; `slots`, `service_slots` and `late_slots` are histograms.
 
-    They are those of the latency, of the service time, which runs from the sending, and of the lateness.  `unmatched` replies
-    arrived in this second that no query waited for, those with `no_query` also with an ID of no recent query.
+    They are those of the latency, of the service time, which runs from the sending, and of the lateness.  `unmatched`
+    replies arrived in this second that no query waited for, those with `no_query` also with an ID of no recent query.
     """
 
     second: int = 0
     counts: Counts = msgspec.field(default_factory=Counts)
     latency: Figures = []
-    service: Figures = []
     lateness: Figures = []
     verdicts: dict[str, int] = {}
     worst_age_ms: float = 0.0
@@ -174,11 +174,9 @@ class Second(msgspec.Struct):
 
     def finish(self, *, withheld: bool) -> None:
         """Make the figures; `withheld`: no latency is stated."""
-        counts = self.counts
-        counts.finish()
-        given = counts.lost, self.late_slots, counts.undecided
+        self.counts.finish()
+        given = self.counts.lost, self.late_slots, self.counts.undecided
         self.latency = latency_figures(self.slots, *given, withheld=withheld)
-        self.service = service_figures(self.service_slots, counts.lost, counts.undecided, withheld=withheld)
         self.lateness = percentiles(self.late_slots)
         self.verdicts = {word: self.verdicts[word] for word in VERDICTS if self.verdicts.get(word)}
         self.worst_age_ms = round(self.worst_age_ms, 3)
@@ -520,21 +518,12 @@ class Results:
         return self.server
 
 
-def troubled(seconds: Iterable[Second]) -> set[int]:
-    """The numbers of the seconds with late queries or dropped replies, and of those beside them."""
-    return {
-        each.second + beside
-        for each in seconds
-        if each.counts.late or each.machine.dropped
-        for beside in (-1, 0, 1)
-    }
-
-
 def mark_unknown(seconds: Collection[Second]) -> None:
     """Set how many losses of each second may be the sender's."""
-    numbers = troubled(seconds)
+    bad = {each.second for each in seconds if each.counts.late or each.machine.dropped}
     for each in seconds:
-        each.counts.unknown = each.counts.lost if each.second in numbers else 0
+        is_near = not bad.isdisjoint(range(each.second - 1, each.second + 2))
+        each.counts.unknown = each.counts.lost if is_near else 0
 
 
 def together(seconds: Iterable[Second]) -> Second:
@@ -559,11 +548,13 @@ def without_histograms(seconds: Iterable[Second]) -> Second:
 
 def measured_of(found: Second) -> Measured:
     """The values that limits apply to, of some seconds added up."""
-    copy = msgspec.structs.replace(found, counts=msgspec.structs.replace(found.counts))
-    copy.finish(withheld=not all_sent(copy.counts.sent, copy.counts.not_sent))
-    return Measured(
-        limit_counts(copy), copy.latency, copy.lateness, service=copy.service, unknown=copy.counts.unknown
-    )
+    counts = found.counts
+    withheld = not all_sent(counts.sent, counts.not_sent)
+    given = counts.lost, found.late_slots, counts.undecided
+    latency = latency_figures(found.slots, *given, withheld=withheld)
+    service = service_figures(found.service_slots, counts.lost, counts.unknown, withheld=withheld)
+    late = percentiles(found.late_slots)
+    return Measured(limit_counts(found), latency, late, service=service, unknown=counts.unknown)
 
 
 def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:

@@ -37,7 +37,14 @@ from hsdns.load.outcome import (
     unpack_question,
 )
 from hsdns.load.questions import Question
-from hsdns.load.results import Results, limit_counts, mark_unknown, measured_of, together, without_histograms
+from hsdns.load.results import (
+    Results,
+    limit_counts,
+    mark_unknown,
+    measured_of,
+    together,
+    without_histograms,
+)
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.verifier import Verifier
 

@@ -10,6 +10,14 @@ The portion of a plan that one of several generators carries out: -part 3/8:
 Rule: query N of the plan belongs to generator N % count.  So the portions together are the plan: the same queries at
       the same times, for any number of generators.
 
+When a query may leave, if the sender is behind its schedule:
+Rule 1: what it is behind by at most `late_after` it sends at once; of more it makes up at CATCH_UP times the planned
+        rate, so that a server never gets a burst that the schedule does not have.
+Rule 2: `late_after` is LATE_AFTER: at 100,000 queries a second 100 of them, for which a socket of ordinary size has
+        room (277 of 208 KiB), and more than a sender in order is late by.  The queries of a burst cannot leave at
+        once, so there it is at least their number times BURST_EACH.
+Rule 3: a query that is sent later than that is late: its loss may be due to the sender.
+
 The begin of a load by -start-at, so that several generators begin together:
 Rule 1: a time of day has a time zone; `+TIME` is relative to now, or to the start of the Job.
 Rule 2: a time in the past is an error: a generator that begins late is not in step with the others.
@@ -112,6 +120,51 @@ BURST: Final = "burst"
 SECOND: Final = 1_000_000_000  # nanoseconds
 
 
+LATE_AFTER: Final = 1_000_000  # nanoseconds
+NEVER_LATE: Final = 1 << 62
+BURST_EACH: Final = 20_000  # nanoseconds
+CATCH_UP: Final = 6  # the rate is 6/5 of the planned one
+# Nanoseconds by which a schedule that waits for room may be late before it is postponed: so queries leave together.
+POSTPONED_AFTER: Final = 10_000_000
+
+
+class Pace:
+    """When queries may leave, in nanoseconds of the monotonic clock; `due` is when the next one is, None at the end.
+
+    With `is_postponed`, the schedule is moved instead of caught up with.
+    """
+
+    def __init__(
+        self, times: Iterator[int], begin: int, late_after: int, *, is_postponed: bool = False
+    ) -> None:
+        self._times, self._begin, self._late_after = times, begin, late_after
+        self._is_postponed = is_postponed
+        first = next(times, None)
+        self.due = None if first is None else begin + first
+        self.at = self.due or 0  # when the next query may leave
+
+    def begin_turn(self, now: int) -> None:
+        """The next query leaves now."""
+        if self._is_postponed:
+            assert self.due is not None, "it leaves"
+            moved = max(0, now - self.due - POSTPONED_AFTER)
+            self._begin += moved
+            self.due = self.at = self.due + moved
+        elif now - self.at > self._late_after:
+            self.at = now
+
+    def advance(self) -> bool:
+        """Go on to the next query; return whether there is one."""
+        following, due = next(self._times, None), self.due
+        if following is None or due is None:
+            self.due = None
+            return False
+        self.due = self._begin + following
+        behind = self.at - due
+        self.at = self.due + max(0, behind - (self.due - due) // CATCH_UP) if behind else self.due
+        return True
+
+
 class Stage(msgspec.Struct, frozen=True):
     """A part of a schedule: seconds, and queries a second at its begin and its end."""
 
@@ -142,6 +195,11 @@ class Schedule(msgspec.Struct, frozen=True):
     def fastest(self) -> float:
         """The highest rate, in queries per second."""
         return max(max(stage.first, stage.last) for stage in self.stages)
+
+    @property
+    def late_after(self) -> int:
+        """The nanoseconds after which a query is late."""
+        return max(LATE_AFTER, self.burst * BURST_EACH)
 
     def times(self, portion: Portion = WHOLE) -> Iterator[int]:
         """When each query of a portion is due, in nanoseconds from the begin; they never fall."""

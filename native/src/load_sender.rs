@@ -3,14 +3,14 @@
 //!
 //! ```text
 //! --> feed.rs         the schedule, in pieces that Python makes ahead of time
-//!     --> load_sender.rs  sends due queries, reads arrived replies           (in_flight.rs: by socket and ID)
+//!     --> load_sender.rs  sends due queries, reads arrived replies  (pace.rs; in_flight.rs: by socket and ID)
 //!         --> messages.rs     outcomes, new replies and counts, in frames    (counts.rs)
 //!     --> sockets.rs      the sockets, the pipe and the clock
 //! ```
 //!
 //! Rule 1: a due query is sent in the next iteration, whatever has been answered so far; no query is skipped, and none
 //!         waits for a reply.
-//! Rule 2: a late query is still sent, and both times are recorded.  A query counts as sent when the system call that
+//! Rule 2: a late query is still sent, and both times are recorded; catching up is paced.  A query counts as sent when the system call that
 //!         sends it returns.
 //! Rule 3: of a reply only its ID and flags are read, so that no reply can do harm.
 //! Rule 4: this file has no clock and no socket: `World` has them, and tests have a world of their own.
@@ -21,14 +21,16 @@ pub mod counts;
 pub mod feed;
 pub mod in_flight;
 pub mod messages;
+pub mod pace;
 pub mod recent_replies;
 pub mod sockets;
 
 use std::sync::Arc;
 
 use feed::{Feed, Next, Schedule};
-use in_flight::{InFlight, Waiting};
+use in_flight::{InFlight, Reply, Waiting};
 use messages::{LOST, Messages, NOT_SENT};
+use pace::Pace;
 
 /// Queries sent in one iteration, the maximum of one system call.
 pub const MOST: usize = 16;
@@ -42,10 +44,7 @@ const SPIN: i64 = 60_000;
 const LONGEST: i64 = 50_000_000;
 /// Nanoseconds between two checks for a schedule that is not there yet.
 const NOT_YET: i64 = 100_000;
-/// Nanoseconds by which a schedule that waits for room may be behind before it is put off, so that queries leave
-/// together.
-const CATCH_UP: i64 = 10_000_000;
-/// Nanoseconds after a query is due that such a schedule waits, so that several leave together.
+/// Nanoseconds after a query is due that a schedule that waits for room waits, so that several leave together.
 const GATHER: i64 = 1_000_000;
 /// Octets before the question of a message.
 const HEADER_LEN: usize = 12;
@@ -124,6 +123,8 @@ pub struct Settings {
     pub replies: bool,
     /// Queries that may wait for their replies at once; 0 for any number.
     pub most: usize,
+    /// Nanoseconds after a query is due from which it is late.
+    pub late_after: i64,
 }
 
 /// A query that is sent in this iteration.
@@ -138,6 +139,7 @@ struct Leaving {
 pub struct LoadSender {
     queries: Vec<Box<[u8]>>,
     schedule: Schedule,
+    pace: Pace,
     in_flight: InFlight,
     messages: Messages,
     leaving: Vec<Leaving>,
@@ -159,7 +161,8 @@ impl LoadSender {
             queries: settings.queries,
             schedule: Schedule::new(feed),
             in_flight: InFlight::new(settings.first_ids, settings.timeout, settings.window),
-            messages: Messages::new(settings.kinds, settings.replies),
+            pace: Pace::new(settings.late_after, settings.most > 0),
+            messages: Messages::new(settings.kinds, settings.replies, settings.late_after),
             leaving: Vec::with_capacity(MOST),
             datagrams: Datagrams::default(),
             refused: Vec::new(),
@@ -176,25 +179,24 @@ impl LoadSender {
     }
 
     /// Send all queries, and wait for the last replies; `begin` is the start time of the schedule.
-    pub fn run(&mut self, mut begin: i64, world: &mut impl World) {
+    pub fn run(&mut self, begin: i64, world: &mut impl World) {
         self.reported = begin;
+        self.pace.begin(begin);
         self.messages.begin(begin);
         loop {
             let now = world.clock();
             let left = match self.schedule.due() {
-                Next::Due(due) if begin + due <= now => {
-                    if self.most > 0 {
-                        begin = begin.max(now - due - CATCH_UP);
-                    }
+                Next::Due(due) if self.pace.at(due) <= now => {
+                    self.pace.begin_turn(due, now);
                     if self.room() > 0 {
-                        self.send(begin, now, world);
+                        self.send(now, world);
                         0
                     } else {
                         LONGEST
                     }
                 }
-                Next::Due(due) if self.most > 0 => begin + due - now + GATHER,
-                Next::Due(due) => begin + due - now - SPIN,
+                Next::Due(due) if self.most > 0 => self.pace.at(due) - now + GATHER,
+                Next::Due(due) => self.pace.at(due) - now - SPIN,
                 Next::NotYet => NOT_YET,
                 Next::Over if self.in_flight.is_empty() => break,
                 Next::Over => LONGEST,
@@ -233,18 +235,18 @@ impl LoadSender {
     }
 
     /// Send the due queries, at most `MOST`.
-    fn send(&mut self, begin: i64, now: i64, world: &mut impl World) {
+    fn send(&mut self, now: i64, world: &mut impl World) {
         let most = self.room().min(MOST);
         self.leaving.clear();
         while self.leaving.len() < most {
             match self.schedule.due() {
-                Next::Due(due) if begin + due <= now => {
+                Next::Due(due) if self.pace.at(due) <= now => {
                     let (socket, query_id) = self.in_flight.place();
                     self.leaving.push(Leaving {
                         socket,
                         query_id,
                         question: self.schedule.take(),
-                        planned: begin + due,
+                        planned: self.pace.take(due),
                     });
                 }
                 _ => break,
@@ -292,11 +294,16 @@ impl LoadSender {
             for index in 0..count {
                 let octets = world.datagram(index);
                 if octets.len() < HEADER_LEN {
+                    self.messages.unmatched(false, now);
                     continue;
                 }
                 let query_id = u16::from_be_bytes([octets[0], octets[1]]);
-                let Some(waiting) = self.in_flight.answered(socket, query_id) else {
-                    continue;
+                let waiting = match self.in_flight.answered(socket, query_id) {
+                    Reply::Of(waiting) => waiting,
+                    other => {
+                        self.messages.unmatched(other == Reply::Ended, now);
+                        continue;
+                    }
                 };
                 let flags = u16::from_be_bytes([octets[2], octets[3]]);
                 let reply = self.messages.number(waiting.question, &octets[2..]);

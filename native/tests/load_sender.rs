@@ -37,6 +37,7 @@ fn sender(piece: Piece, first_ids: Vec<u16>, replies: bool) -> LoadSender {
         window: 0,
         replies,
         most: 0,
+        late_after: i64::MAX,
     };
     LoadSender::new(settings, feed)
 }

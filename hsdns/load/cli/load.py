@@ -38,7 +38,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from math import ceil
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -177,7 +176,7 @@ def _load(
     termination: Termination,
 ) -> tuple[list[Results], PlanReport]:
     from hsdns.load.cli.cluster import following_changes
-    from hsdns.load.cli.machine import Observer, Watched, is_own
+    from hsdns.load.cli.machine import Observer, is_own
     from hsdns.load.cli.progress import live
     from hsdns.load.plan import Plan, place_to_text, transport_words
     from hsdns.load.report import PlanReport
@@ -195,7 +194,7 @@ def _load(
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
     truth = cluster.truth if cluster is not None else None
     with ExitStack() as stack:
-        loaded, watched = [], {}
+        loaded, observers = [], {}
         for target, (family, address) in zip(settings.targets, places, strict=True):
             plan = Plan(
                 family,
@@ -220,22 +219,24 @@ def _load(
             place = place_to_text(target.host, target.port)
             host = target.host if is_own(target.host) else ""
             is_udp = settings.streams is None or settings.streams.for_truncated
-            watched[target.name] = Watched(sending.process.pid, host, target.port, is_udp)
+            observers[target.name] = Observer(
+                sending.process.pid, os.getpid(), host, target.port, is_udp=is_udp
+            )
             loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, flags.live))
         if cluster is not None:
             stack.enter_context(cluster.churning(flags.churn))
 
-        observer = Observer(watched, os.getpid(), ceil(schedule.seconds) - 1)
-
         def show(servers: Mapping[str, Results], seconds: float) -> None:
-            observer.see(servers, seconds)
+            for name, results in servers.items():
+                observers[name].see(results, seconds)
             shown(servers, seconds)
             metrics.show(servers, seconds)
 
         def meanwhile() -> None:
-            observer.see({}, 0.0)
+            for each in observers.values():
+                each.see(None, 0.0)
             following.take()
 
         options = RunOptions(
@@ -250,8 +251,9 @@ def _load(
         servers = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, options, time.monotonic_ns, time.sleep
         )  # fmt: skip
-        seconds = (time.monotonic_ns() - servers[0].begin) / 1e9
-        observer.see({each.server.name: each for each in servers}, seconds, is_over=True)
+        for each in servers:
+            seconds = (time.monotonic_ns() - each.begin) / 1e9
+            observers[each.server.name].see(each, seconds, is_over=True)
     for number, each in enumerate(servers):
         found = each.server
         found.ended = found.ended or ("" if cluster is None else cluster.failure)
@@ -555,7 +557,8 @@ def _step_report(limits: Sequence[Limit], step: Step, server: Results) -> KneeSt
     measured = measured_of(whole)
     late = whole.late_slots.percentile(99) or 0
     kept = server.server.ended != FELL_BEHIND and late <= step.seconds * 1e6 * MOST_LATE
-    outcome = outcome_of(limits, measured, answered=whole.counts.answered, kept=kept)
+    others = (whole.machine.others or 0) / (step.seconds * 1e6)
+    outcome = outcome_of(limits, measured, answered=whole.counts.answered, kept=kept, others=others)
     counts = whole.counts
     return KneeStep(
         step.rate,

@@ -13,19 +13,19 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from hsdns.load.counters import MachineTimes, add
 from hsdns.load.results import Results
 
 T = TypeVar("T")
 PROC: Final = Path("/proc")
-UDP_TABLES: Final = ("net/udp", "net/udp6")
-TCP_TABLES: Final = ("net/tcp", "net/tcp6")
+UDP: Final = ("net/udp", "net/udp6")
+TCP: Final = ("net/tcp", "net/tcp6")
 _TICK: Final = 10_000  # microseconds
 _LISTENS: Final = "0A"
 _SOCKET: Final = re.compile(r"socket:\[(\d+)\]")
@@ -56,98 +56,66 @@ def waited(schedstat: str) -> int:
     return int(schedstat.split()[1]) // 1000
 
 
-class Bound(NamedTuple):
-    """A socket: its inode, the address and port that it is bound to, and how many datagrams it has dropped."""
-
-    inode: str
-    address: IPv4Address | IPv6Address
-    port: int
-    dropped: int
-
-
-def sockets(table: str) -> list[Bound]:
-    """The sockets of /proc/net/udp or udp6, or those of tcp or tcp6 that listen."""
-    found = []
-    for fields in map(str.split, table.splitlines()[1:]):
-        is_udp = len(fields) == 13
-        if is_udp or fields[3] == _LISTENS:
-            place, _, port = fields[1].partition(":")
-            words = [int(place[at : at + 8], 16) for at in range(0, len(place), 8)]
-            address = ip_address(b"".join(each.to_bytes(4, sys.byteorder) for each in words))
-            dropped = int(fields[12]) if is_udp else 0
-            found.append(Bound(fields[9], address, int(port, 16), dropped))
+def receiving(table: str, host: str, port: int) -> set[str]:
+    """The inodes of the sockets that receive what is sent to an address, from /proc/net/udp or tcp."""
+    wanted, found = ip_address(host), set()
+    for row in map(str.split, table.splitlines()[1:]):
+        place, _, number = row[1].partition(":")
+        words = [int(place[at : at + 8], 16) for at in range(0, len(place), 8)]
+        bound = ip_address(b"".join(each.to_bytes(4, sys.byteorder) for each in words))
+        is_any = bound.is_unspecified and bound.version >= wanted.version
+        is_there = is_any or wanted in (bound, getattr(bound, "ipv4_mapped", None))
+        if int(number, 16) == port and is_there and (len(row) == 13 or row[3] == _LISTENS):
+            found.add(row[9])
     return found
 
 
-def receiving(found: Iterable[Bound], host: str, port: int) -> set[str]:
-    """The inodes of the sockets that receive what is sent to an address."""
-    address = ip_address(host)
-    return {
-        each.inode
-        for each in found
-        if each.port == port
-        and (each.address.is_unspecified or address in (each.address, getattr(each.address, "ipv4_mapped", None)))
-    }
+def dropped(table: str, inodes: Collection[str]) -> int:
+    """How many datagrams did not fit into some sockets, from /proc/net/udp."""
+    rows = map(str.split, table.splitlines()[1:])
+    return sum(int(row[12]) for row in rows if row[9] in inodes)
 
 
 def is_own(host: str) -> bool:
     """Whether an address is one of this machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((host, 0))
-        except OSError:
-            return False
-    return True
-
-
-class Watched(NamedTuple):
-    """The ID of the process that sends to a server, and the server's address, "" if that is of another machine."""
-
-    sender: int
-    host: str
-    port: int
-    is_udp: bool = True
+    with socket.socket(family, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.bind((host, 0))
+        return True
+    return False
 
 
 class Observer:
-    """Reads the files in `proc`; `counting` is the ID of the process that counts, `last` the last second."""
+    """Watches the processes that send and count, by their IDs, and a server of this machine; "" for another machine."""
 
     def __init__(
-        self, watched: Mapping[str, Watched], counting: int, last: int, proc: Path = PROC
+        self, sender: int, counting: int, host: str, port: int, *, is_udp: bool, proc: Path = PROC
     ) -> None:
-        self._watched, self._counting, self._last, self._proc = watched, counting, last, proc
-        # By the names of servers: their processes, their sockets, and those of the processes that send to them.
-        self._servers: dict[str, list[int]] = {}
-        self._sockets: dict[str, tuple[set[str], set[str]]] = {}
-        self._before: dict[str, MachineTimes] = {}
+        self._proc, self._pids, self._is_udp = proc, (sender, counting), is_udp
+        self._place = host, port
+        self._servers: set[int] = set()
+        self._own: set[str] = set()  # the sockets of the sender, and those of the server
+        self._theirs: set[str] = set()
+        self._before: MachineTimes | None = None
         self._second = 0
 
-    def see(
-        self, servers: Mapping[str, Results], seconds: float, *, is_over: bool = False
-    ) -> None:
-        """Add what has happened since the last call to the second of that one, if another second has begun."""
-        if self._before and int(seconds) <= self._second and not is_over:
+    def see(self, results: Results | None, seconds: float, *, is_over: bool = False) -> None:
+        """Add what has happened since the last call, if another second has begun; the first call begins."""
+        if self._before is None:
+            self._find(*self._place)
+        elif int(seconds) <= self._second and not is_over:
             return
-        for name in self._watched:
-            before = self._before.get(name)
-            if before is None:
-                self._find(name)
-            now = self._before[name] = self._times(name, seconds)
-            if before is not None:
-                second = servers[name].second(min(self._second, self._last))
-                add(second.machine, now.since(before))
-        self._second = int(seconds)
+        now, before = self._times(seconds), self._before
+        if before is not None and results is not None:
+            add(results.second(self._second).machine, now.since(before))
+        self._before, self._second = now, int(seconds)
 
-    def _find(self, name: str) -> None:
-        """Find the sockets and processes of a server."""
-        sender, host, port, is_udp = self._watched[name]
-        theirs: set[str] = set()
-        for table in UDP_TABLES if is_udp else TCP_TABLES:
-            theirs |= receiving(self._read(table, sockets) or (), host, port) if host else set()
-        open_in = self._open("[0-9]*") if theirs else []
-        self._servers[name] = sorted({pid for pid, inode in open_in if inode in theirs})
-        self._sockets[name] = {inode for _, inode in self._open(str(sender))}, theirs
+    def _find(self, host: str, port: int) -> None:
+        self._own = {inode for _, inode in self._open(str(self._pids[0]))}
+        for table in (UDP if self._is_udp else TCP) if host else ():
+            self._theirs |= self._read(table, lambda text: receiving(text, host, port)) or set()
+        if self._theirs:
+            self._servers = {pid for pid, inode in self._open("[0-9]*") if inode in self._theirs}
 
     def _open(self, pids: str) -> Iterator[tuple[int, str]]:
         """The sockets that processes have open, by inode."""
@@ -156,15 +124,10 @@ class Observer:
                 if match := _SOCKET.fullmatch(os.readlink(file)):
                     yield int(file.parts[-3]), match[1]
 
-    def _times(self, name: str, seconds: float) -> MachineTimes:
-        sender, _, _, is_udp = self._watched[name]
+    def _times(self, seconds: float) -> MachineTimes:
         read = self._read
-        ran = [read(f"{pid}/stat", cpu_of) for pid in self._servers[name]]
-        bound = [each for table in UDP_TABLES for each in read(table, sockets) or ()] if is_udp else []
-        dropped = [
-            sum(each.dropped for each in bound if each.inode in inodes) if inodes and bound else None
-            for inodes in self._sockets[name]
-        ]
+        sender, counting = self._pids
+        ran = [read(f"{pid}/stat", cpu_of) or 0 for pid in self._servers]
         return MachineTimes(
             round(seconds * 1e6),
             read("stat", busy),
@@ -172,13 +135,17 @@ class Observer:
             read("pressure/cpu", pressure),
             read(f"{sender}/schedstat", waited),
             read(f"{sender}/stat", cpu_of),
-            read(f"{self._counting}/stat", cpu_of),
-            None if not ran or None in ran else sum(filter(None, ran)),
-            *dropped,
+            read(f"{counting}/stat", cpu_of),
+            sum(ran) if ran else None,
+            self._dropped(self._own),
+            self._dropped(self._theirs),
         )
 
+    def _dropped(self, inodes: Collection[str]) -> int | None:
+        counts = [self._read(table, lambda text: dropped(text, inodes)) for table in UDP]
+        return sum(filter(None, counts)) if inodes and self._is_udp else None
+
     def _read(self, file: str, value: Callable[[str], T]) -> T | None:
-        try:
+        with suppress(OSError, ValueError, IndexError):
             return value((self._proc / file).read_text())
-        except (OSError, ValueError, IndexError):
-            return None
+        return None

@@ -101,8 +101,10 @@ def _server(server: ServerReport) -> Iterator[Row]:
         yield "NOT WHOLE", told
     lost = share(counts.lost, counts.sent)
     told = f"{counts.due} due, {counts.sent} sent, {counts.answered} answered, {lost} lost"
+    if counts.unknown:
+        told += f" ({counts.unknown} of unknown cause)"
     if counts.late:
-        told += f" ({counts.unknown} of unknown cause), {share(counts.late, counts.sent)} sent late"
+        told += f", {share(counts.late, counts.sent)} sent late"
     yield "queries", told
     yield "answers", answers(counts)
     yield "latency", percentiles(server.latency)

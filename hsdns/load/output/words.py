@@ -65,15 +65,23 @@ def limited(limit: LimitReport) -> str:
     if limit.count is not None:
         return share(limit.count, limit.whole or 0)
     if limit.us is not None or limit.at_most is not None:
-        return us_to_text(limit.us) if limit.us is not None else f"<{us_to_text(limit.at_most or 0)}"
+        return (
+            us_to_text(limit.us) if limit.us is not None else f"<{us_to_text(limit.at_most or 0)}"
+        )
     if limit.rate is not None:
         return f"{limit.rate:.10g}/s"
     return "lost" if limit.met is not None else "could not be told"
 
 
+_OUTCOMES: Final = {
+    "generator": "the generator was the limit",
+    "busy": "broken, but other processes kept the machine busy",
+}
+
+
 def knee_step(step: KneeStep) -> str:
     """The outcome of a step of a search for the knee."""
-    word = {"generator": "the generator was the limit"}.get(step.outcome, step.outcome)
+    word = _OUTCOMES.get(step.outcome, step.outcome)
     figures = percentiles(step.latency, ("p50", "p99", "p99.9"))
     late = percentiles(step.lateness, ("p99",))
     return f"{word}, {figures}, lost {share(step.lost, step.sent)}, generator late by {late}"
@@ -93,29 +101,27 @@ def arrival(plan: PlanReport) -> str:
     return f"bursts of {plan.burst}" if plan.arrival == "burst" else plan.arrival
 
 
-def machine_words(found: MachineTimes) -> list[str]:
-    """What the machine did during the run, in lines, with what it does not tell."""
-    rows = [
-        [f"{word} {us_to_text(us)}" for word, name in part if (us := getattr(found, name)) is not None]
-        for part in _TIMES
-    ]
-    lines = [f"{told}: {', '.join(row)}" for told, row in zip(("CPU time", "without a CPU"), rows, strict=True) if row]
-    full = [f"{count} {told}" for count, told in ((found.dropped, "replies to the sender"), (found.overflowed, "queries to the server")) if count]
-    if full:
-        lines.append(f"no room in sockets: {', '.join(full)}")
-    missing = [told for name, told in _MISSING.items() if getattr(found, name) is None]
-    return [*lines, *([f"not known: {', '.join(missing)}"] if lines and missing else [])]
-
-
-_TIMES: Final = (
-    (("sender", "sender"), ("counting", "counting"), ("server", "server"), ("all processes", "busy")),
-    (("sender waited", "waited"), ("any task waited", "pressure"), ("stolen", "stolen")),
-)
-_MISSING: Final = {
-    "waited": "how long the sender waited (/proc/PID/schedstat)",
-    "pressure": "how long any task waited (/proc/pressure/cpu)",
-    "server": "the server's processes (not on this machine, or of another user)",
+_TIMES: Final = {
+    "sender": "CPU time: sender",
+    "counting": "counting",
+    "server": "server",
+    "busy": "all processes",
+    "waited": "without a CPU: sender",
+    "pressure": "some task (/proc/pressure/cpu)",
+    "stolen": "stolen by the hypervisor",
 }
+
+
+def machine_words(found: MachineTimes) -> list[str]:
+    """What the machine did during a run, and what it does not tell, in lines; none if it tells nothing."""
+    times = {told: getattr(found, name) for name, told in _TIMES.items()}
+    if set(times.values()) == {None}:
+        return []
+    full = {"sender": found.dropped, "server": found.overflowed}
+    return [
+        ", ".join(f"{told} {'not known' if us is None else us_to_text(us)}" for told, us in times.items()),
+        *(f"no room in sockets of the {whose}: {count} dropped" for whose, count in full.items() if count),
+    ]  # fmt: skip
 
 
 def plan_words(plan: PlanReport) -> str:

@@ -4,7 +4,7 @@ Path: process.py -> Sender, pods.py or verify/follow.py -> here -> a Transport: 
 Rule 1: a query that is due is sent in the next turn, regardless of earlier replies; none is skipped, and none waits for
         a reply.
 Rule 2: a late query is sent late, and both times are recorded, so that reports separate the generator's lateness from
-        latency.  A query counts as sent when its system call returns, so that the call's time is included; over
+        latency; catching up is paced (schedule.py).  A query counts as sent when its system call returns; over
         connections, when all queries of its turn have been written as far as these accept them: waiting there for the
         set-up or for room belongs to the transport, and is part of its latency.
 Rule 3: nothing here counts, and only the ID and flags of a reply are read: slow work is done elsewhere.  A reply is
@@ -18,6 +18,7 @@ Over UDP its twin is native/src/load_sender.rs, which is used if it was compiled
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
@@ -30,14 +31,18 @@ from hsdns.load.outcome import (
     ANSWERS,
     CONNECTIONS,
     COUNTS,
+    LATE,
     LOOKUPS,
+    NOT_SENT,
     OUTCOMES,
     RecentReplies,
     forget_frame,
     frame,
+    pack_counts,
     pack_outcome,
     reply_frame,
 )
+from hsdns.load.schedule import NEVER_LATE, SECOND, Pace
 
 if TYPE_CHECKING:
     from hsdns.fastpath._native import LoadCounts as Compiled
@@ -46,9 +51,7 @@ if TYPE_CHECKING:
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
 SPIN: Final = 60_000  # nanoseconds before a query is due from which it does not wait
 LONGEST: Final = 50_000_000  # maximum nanoseconds of one wait
-# Nanoseconds by which a schedule that waits for room may be late before it is postponed: so queries leave together.
-CATCH_UP: Final = 10_000_000
-# Nanoseconds after a query is due that such a schedule waits, for the same reason.
+# Nanoseconds after a query is due that a schedule that waits for room waits, so that queries leave together.
 GATHER: Final = 1_000_000
 HEADER_LEN: Final = 12
 
@@ -106,9 +109,12 @@ class Reporter:
     emit: Callable[[bytes], None]
     replies: bool
     kinds: Sequence[int] = ()
+    late_after: int = NEVER_LATE
     connections: ConnectionsReport = field(default_factory=ConnectionsReport)
     lookups: LookupsReport = field(default_factory=LookupsReport)
     _counts: Compiled | None = None
+    _noted: Counter[tuple[int, int, int]] = field(default_factory=Counter)
+    _begin: int = 0
     # Packed one by one: packing all together would delay queries.
     _outcomes: bytearray = field(default_factory=bytearray)
     _known: RecentReplies[int] = field(default_factory=RecentReplies)
@@ -117,9 +123,13 @@ class Reporter:
 
     def begin(self, begin: int) -> None:
         """Set the begin of the schedule, in nanoseconds of the monotonic clock."""
-        self._reported = begin
+        self._reported = self._begin = begin
         if self.kinds and LoadCounts is not None:
-            self._counts = LoadCounts(self.kinds, begin)
+            self._counts = LoadCounts(self.kinds, begin, self.late_after)
+
+    def note(self, what: int, value: int, at: int) -> None:
+        """Count what is no outcome, with its time: UNMATCHED."""
+        self._noted[what, max(0, at - self._begin) // SECOND, value] += 1
 
     def ended(self, query: Query, message: bytes, received: int) -> None:
         """Add a query with its reply, or one without; see Ended."""
@@ -133,6 +143,8 @@ class Reporter:
             self._counts.add(question, flags, planned, sent, received)
             if not number:
                 return
+        if received != NOT_SENT and sent - planned > self.late_after:
+            flags |= LATE
         self._outcomes += pack_outcome(question, flags, number, planned, sent, received)
 
     def report_at(self, now: int) -> None:
@@ -145,6 +157,10 @@ class Reporter:
         """Emit all messages."""
         if self._counts is not None and (counts := self._counts.take()):
             self.emit(frame(COUNTS, counts))
+        if self._noted:
+            noted = ((*what, number) for what, number in self._noted.items())
+            self.emit(frame(COUNTS, pack_counts(noted)))
+            self._noted.clear()
         if self._outcomes:
             self.emit(frame(OUTCOMES if self._counts is None else ANSWERS, self._outcomes))
             self._outcomes.clear()
@@ -198,13 +214,16 @@ class Scheduled(Loop):
 
     reporter: Reporter
     times: Iterator[int]
+    most: int = 0
     transport: Transport = field(init=False)
+    _pace: Pace = field(init=False)
     _begin: int = 0
-    _due: int | None = None
 
     def run(self, begin: int) -> None:
         """Send everything, and wait for the last replies; `begin` is the time at which the schedule begins."""
-        self._begin, self._due = begin, next(self.times, None)
+        late_after = self.reporter.late_after
+        self._begin = begin
+        self._pace = Pace(self.times, begin, late_after, is_postponed=bool(self.most))
         self.reporter.begin(begin)
         self.loop()
         self.give_up()
@@ -227,28 +246,25 @@ class Sender(Scheduled):
 
     queries: Sequence[bytes]
     order: Iterator[int]
-    most: int = 0
 
     def send_due(self, now: int) -> int | None:
         """Pass the queries that are due to the transport."""
-        transport, begin, due = self.transport, self._begin, self._due
-        if due is None:
+        transport, pace = self.transport, self._pace
+        if pace.due is None:
             return now + LONGEST if transport.waits else None
-        if begin + due > now:
-            return begin + due + (GATHER if self.most else -SPIN)
+        if pace.at > now:
+            return pace.at + (GATHER if self.most else -SPIN)
+        pace.begin_turn(now)
         room = transport.turn
         if self.most:
-            self._begin = begin = max(begin, now - due - CATCH_UP)
             room = min(room, self.most - transport.waits)
             if room <= 0:
                 return now + LONGEST
         ask, queries = transport.ask, self.queries
         for _ in range(room):
             question = next(self.order)
-            ask(Query(queries[question], question, begin + due, now))
-            due = next(self.times, None)
-            if due is None or begin + due > now:
+            ask(Query(queries[question], question, pace.due or 0, now))
+            if not pace.advance() or pace.at > now:
                 break
-        self._due = due
         transport.flush()
         return now

@@ -147,24 +147,26 @@ class PodSender(Scheduled):
 
     def send_due(self, now: int) -> int | None:
         """Begin the lookups that are due; return when there is something to do."""
-        begin = self._begin
+        begin, pace = self._begin, self._pace
+        if pace.due is not None and pace.at <= now:
+            pace.begin_turn(now)
         for _ in range(MOST_LOOKUPS):
-            if self._due is None or begin + self._due > now:
+            if pace.due is None or pace.at > now:
                 break
-            planned = self._last = begin + self._due
+            planned = self._last = pace.due
             wanted = next(self.wanted)
             model = self.pods.take(wanted.pod)
             figures = Lookup(model.name, wanted.form, planned=planned, began=now)
             running = _Running(wanted, model, model.lookup(wanted.name, TYPES), figures)
             self._running.add(running)
             self._resume(running, None, planned)
-            self._due = next(self.times, None)
+            pace.advance()
             now = self.clock()
-        if self._due is None and (not self._running or now > self._last + self._drain):
+        if pace.due is None and (not self._running or now > self._last + self._drain):
             return None
         until = now + LONGEST_WAIT
-        if self._due is not None:
-            until = min(until, begin + self._due)
+        if pace.due is not None:
+            until = min(until, pace.at)
         if self._timers:
             until = min(until, begin + round(self._timers[0][0] * SECOND))
         return until

@@ -37,7 +37,7 @@ import msgspec
 from hsdns.fastpath import LoadSender
 from hsdns.limits import raise_limit
 from hsdns.load.errors import LoadError
-from hsdns.load.outcome import END, READY, Frames, frame
+from hsdns.load.outcome import END, READY, UNMATCHED, Frames, frame
 from hsdns.load.plan import Plan
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
@@ -71,6 +71,7 @@ class CompiledSender:
             replies=plan.replies,
             window=plan.window,
             most=plan.most,
+            late_after=plan.late_after,
         )
         pieces = pieces_of(plan)
         feed(self._sender, _first(pieces))
@@ -327,7 +328,7 @@ def _pod_sender(
         pods=pods,
         times=plan.times(),
         wanted=Portion(*plan.portion).of(pods.lookups()),
-        reporter=Reporter(emit, replies=plan.replies),
+        reporter=Reporter(emit, replies=plan.replies, late_after=plan.late_after),
         open_link=links.open,
         timeout=plan.timeout,
         clock=clock,
@@ -335,6 +336,7 @@ def _pod_sender(
     )
     sockets = [UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)]
     transport = UdpTransport(sockets, plan.timeout, sender.ended, clock, run=1)
+    transport.unmatched = partial(sender.reporter.note, UNMATCHED)
     sender.transport = inputs.watch_udp(transport, sockets)
     links.connections = sender.streams
     return sender
@@ -346,7 +348,7 @@ def _sender(
     """A sender over UDP, or over connections."""
     clock, streams, pool = time.monotonic_ns, plan.streams, None
     place = inputs.selector, plan.family, plan.address
-    reporter = Reporter(emit, replies=plan.replies, kinds=plan.kinds)
+    reporter = Reporter(emit, plan.replies, plan.kinds, plan.late_after)
     if streams is not None:
         pool = open_pool(streams, *place, plan.timeout, reporter.ended, clock)
         reporter.connections = pool.counts
@@ -371,6 +373,7 @@ def _sender(
         first_ids=first_ids,
         window=plan.window,
         fallback=pool,
+        unmatched=partial(reporter.note, UNMATCHED),
     )
     sender.transport = inputs.watch_udp(udp, sockets)
     return sender

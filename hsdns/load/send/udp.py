@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.outcome import ENDED, LOST, NO_QUERY, NOT_SENT
 from hsdns.load.send.connection import Pool
 from hsdns.load.send.loop import HEADER_LEN, Ended, Query
 
@@ -62,6 +62,8 @@ class UdpTransport:
     window: int = 0
     run: int = RUN
     fallback: Pool | None = None
+    # Takes NO_QUERY or ENDED, and when the reply arrived that no query waits for.
+    unmatched: Callable[[int, int], None] = lambda why, at: None
     turn: int = RUN
     # By the number of a query modulo the window, and by socket and ID, which is the key of a query.
     _slots: dict[int, Query] = field(default_factory=dict)
@@ -106,9 +108,12 @@ class UdpTransport:
             now = self.clock()
             for octets, received in found:
                 if len(octets) < HEADER_LEN:
+                    self.unmatched(NO_QUERY, received or now)
                     continue
-                query = self._waiting.pop(number << 16 | octets[0] << 8 | octets[1], None)
+                key = number << 16 | octets[0] << 8 | octets[1]
+                query = self._waiting.pop(key, None)
                 if query is None:
+                    self.unmatched(ENDED if self._has_ended(key) else NO_QUERY, received or now)
                     continue
                 if self.fallback is not None and octets[2] & TRUNCATED:
                     self.fallback.take_truncated(query)
@@ -145,6 +150,15 @@ class UdpTransport:
                 self._give_up(self._slots[slot])
             self._slots[slot] = self._waiting[query.key] = query
             self._order.append(query)
+
+    def _has_ended(self, key: int) -> bool:
+        """Whether the last queries include one with a key, which does not wait any more."""
+        socket, offset = key >> 16, (key - self.first_ids[key >> 16]) % IDS
+        turn, within = divmod(offset, self.run)
+        number = (turn * len(self.sockets) + socket) * self.run + within
+        last = self._next - 1
+        query = self._slots.get((last - (last - number) % self._ids) % self.window)
+        return query is not None and query.key == key
 
     def _give_up(self, query: Query) -> None:
         if self._waiting.get(query.key) is query:

@@ -19,17 +19,31 @@ const RCODE: u16 = 0x000F;
 
 /// The counted properties of a second or a kind.
 #[derive(Clone, Copy)]
-enum What {
+pub enum What {
+    /// A slot.
     Lateness = 0,
+    /// A slot.
     Latency = 1,
+    /// An answer.
     Rcode = 2,
+    /// A query.
     Lost = 3,
+    /// A query.
     NotSent = 4,
+    /// An answer.
     Truncated = 5,
+    /// A slot: the time from the sending to the reply.
+    Service = 6,
+    /// A query that was sent late.
+    Late = 7,
+    /// A query that was sent late, and lost.
+    LateLost = 8,
+    /// A reply that no query waits for; 1: one did before.
+    Unmatched = 9,
 }
 
 /// Added to the property if the count is of a kind; otherwise it is of a second.
-const OF_KIND: u8 = 8;
+const OF_KIND: u8 = 16;
 
 /// Counts since the last report.
 #[derive(Default)]
@@ -39,8 +53,16 @@ pub struct Counts {
 
 impl Counts {
     /// Count an outcome of a query of a kind; `planned` is counted from the start.
-    pub fn add(&mut self, kind: u32, planned: i64, waiting: &Waiting, received: i64, flags: u16) {
-        let second = u32::try_from(planned / SECOND).unwrap_or(u32::MAX);
+    pub fn add(
+        &mut self,
+        kind: u32,
+        planned: i64,
+        waiting: &Waiting,
+        received: i64,
+        flags: u16,
+        is_late: bool,
+    ) {
+        let second = second_of(planned);
         let places = [(0, second), (OF_KIND, kind)];
         let mut both = |what: What, value: u32| {
             for (of, number) in places {
@@ -51,9 +73,19 @@ impl Counts {
             both(What::NotSent, 0);
             return;
         }
+        if is_late {
+            both(What::Late, 0);
+        }
         if received == LOST {
             both(What::Lost, 0);
+            if is_late {
+                both(What::LateLost, 0);
+            }
         } else {
+            both(
+                What::Service,
+                slot_of((received - waiting.sent) / MICROSECOND),
+            );
             both(What::Rcode, u32::from(flags & RCODE));
             both(
                 What::Latency,
@@ -65,6 +97,11 @@ impl Counts {
         }
         let lateness = slot_of((waiting.sent - waiting.planned) / MICROSECOND);
         self.count(What::Lateness as u8, second, lateness);
+    }
+
+    /// Count what is no outcome, at a time after the start.
+    pub fn note(&mut self, what: What, time: i64, value: u32) {
+        self.count(what as u8, second_of(time.max(0)), value);
     }
 
     fn count(&mut self, what: u8, number: u32, value: u32) {
@@ -96,6 +133,10 @@ impl Counts {
             octets.extend_from_slice(&count.to_ne_bytes());
         }
     }
+}
+
+fn second_of(time: i64) -> u32 {
+    u32::try_from(time / SECOND).unwrap_or(u32::MAX)
 }
 
 /// The slot of a value; negative values are in the slot of 0.

@@ -25,6 +25,17 @@ pub struct Waiting {
     pub sent: i64,
 }
 
+/// What a reply belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// A query that waited for it.
+    Of(Waiting),
+    /// A query that was answered or given up before.
+    Ended,
+    /// No recent query has its ID.
+    NoQuery,
+}
+
 #[derive(Clone, Copy)]
 struct Place {
     waiting: Waiting,
@@ -97,17 +108,23 @@ impl InFlight {
         }
     }
 
-    /// Take the query of a reply; None if none waits for it.
-    pub fn answered(&mut self, socket: usize, query_id: u16) -> Option<Waiting> {
-        let number = self.number(socket, query_id)?;
-        let at = self.at(number);
+    /// Take the query of a reply.
+    pub fn answered(&mut self, socket: usize, query_id: u16) -> Reply {
+        let Some(number) = self.number(socket, query_id) else {
+            return Reply::NoQuery;
+        };
+        let (at, window) = (self.at(number), self.places.len() as u64);
         let place = &mut self.places[at];
-        if place.number != number {
-            return None;
+        if place.number == number {
+            place.number = NONE;
+            self.count -= 1;
+            return Reply::Of(place.waiting);
         }
-        place.number = NONE;
-        self.count -= 1;
-        Some(place.waiting)
+        if self.next - number <= window {
+            Reply::Ended
+        } else {
+            Reply::NoQuery
+        }
     }
 
     /// Take the queries that were sent `timeout` ago and have no reply.

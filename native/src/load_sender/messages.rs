@@ -3,7 +3,7 @@
 //! Rule 1: each distinct reply is sent once, with a number that outcomes refer to (recent_replies.rs).
 //! Rule 2: outcomes that are counted here are sent as counts, and individually only if replies are wanted.
 
-use super::counts::Counts;
+use super::counts::{Counts, What};
 use super::in_flight::Waiting;
 use super::recent_replies::RecentReplies;
 
@@ -11,6 +11,8 @@ use super::recent_replies::RecentReplies;
 pub const LOST: i64 = 0;
 /// In place of the time at which a reply arrived.
 pub const NOT_SENT: i64 = -1;
+/// In the flags of an outcome: the query was sent late.
+const LATE: u32 = 1 << 16;
 
 const OUTCOMES: u8 = b'o';
 const ANSWERS: u8 = b'a';
@@ -22,6 +24,7 @@ const FORGET: u8 = b'f';
 pub struct Messages {
     kinds: Vec<u32>,
     wants_replies: bool,
+    late_after: i64,
     begin: i64,
     counts: Counts,
     outcomes: Vec<u8>,
@@ -33,10 +36,11 @@ pub struct Messages {
 impl Messages {
     /// With the kinds of the questions, outcomes are counted; without, they are sent individually.
     #[must_use]
-    pub fn new(kinds: Vec<u32>, wants_replies: bool) -> Self {
+    pub fn new(kinds: Vec<u32>, wants_replies: bool, late_after: i64) -> Self {
         Self {
             kinds,
             wants_replies,
+            late_after,
             begin: 0,
             counts: Counts::default(),
             outcomes: Vec::new(),
@@ -78,19 +82,28 @@ impl Messages {
 
     /// Record an outcome.
     pub fn add(&mut self, waiting: &Waiting, received: i64, flags: u16, reply: u32) {
+        let is_late = received != NOT_SENT && waiting.sent - waiting.planned > self.late_after;
         if let Some(&kind) = self.kinds.get(waiting.question as usize) {
             let planned = waiting.planned - self.begin;
-            self.counts.add(kind, planned, waiting, received, flags);
+            self.counts
+                .add(kind, planned, waiting, received, flags, is_late);
             if !self.wants_replies || received <= LOST {
                 return;
             }
         }
-        for number in [waiting.question, u32::from(flags), reply] {
+        let flags = u32::from(flags) | if is_late { LATE } else { 0 };
+        for number in [waiting.question, flags, reply] {
             self.outcomes.extend_from_slice(&number.to_ne_bytes());
         }
         for time in [waiting.planned, waiting.sent, received] {
             self.outcomes.extend_from_slice(&time.to_ne_bytes());
         }
+    }
+
+    /// Record a reply that no query waits for; `has_ended`: one did before.
+    pub fn unmatched(&mut self, has_ended: bool, now: i64) {
+        self.counts
+            .note(What::Unmatched, now - self.begin, has_ended.into());
     }
 
     /// Add the recorded outcomes to the messages.

@@ -26,7 +26,8 @@ pub(super) struct LoadSender {
 #[pymethods]
 impl LoadSender {
     #[new]
-    #[pyo3(signature = (queries, *, kinds, first_ids, timeout, replies, window = 0, most = 0))]
+    #[allow(clippy::too_many_arguments)] // the contract with Python
+    #[pyo3(signature = (queries, *, kinds, first_ids, timeout, replies, window = 0, most = 0, late_after = i64::MAX))]
     fn new(
         queries: Items<PyBackedBytes>,
         kinds: Items<u32>,
@@ -35,6 +36,7 @@ impl LoadSender {
         replies: bool,
         window: usize,
         most: usize,
+        late_after: i64,
     ) -> PyResult<Self> {
         let (Items(queries), Items(kinds), Items(first_ids)) = (queries, kinds, first_ids);
         if first_ids.is_empty() {
@@ -53,6 +55,7 @@ impl LoadSender {
             window,
             replies,
             most,
+            late_after,
         };
         Ok(Self {
             inner: Mutex::new(Inner::new(settings, Arc::clone(&feed))),
@@ -146,16 +149,18 @@ impl LoadSender {
 pub(super) struct LoadCounts {
     kinds: Vec<u32>,
     begin: i64,
+    late_after: i64,
     counts: Mutex<Counts>,
 }
 
 #[pymethods]
 impl LoadCounts {
     #[new]
-    fn new(kinds: Items<u32>, begin: i64) -> Self {
+    fn new(kinds: Items<u32>, begin: i64, late_after: i64) -> Self {
         Self {
             kinds: kinds.0,
             begin,
+            late_after,
             counts: Mutex::default(),
         }
     }
@@ -178,7 +183,9 @@ impl LoadCounts {
             sent,
         };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.add(kind, planned - self.begin, &waiting, received, flags);
+        let is_late = sent - planned > self.late_after;
+        let planned = planned - self.begin;
+        counts.add(kind, planned, &waiting, received, flags, is_late);
         Ok(())
     }
 

@@ -17,19 +17,22 @@ from hsdns.load.outcome import (
     ANSWERS,
     COUNTS,
     FORGET,
+    LATE,
     LOST,
     NOT_SENT,
     OUTCOMES,
     REPLY,
+    UNMATCHED,
     Frames,
     Outcome,
+    unpack_counts,
     unpack_numbers,
     unpack_outcomes,
 )
 from hsdns.load.questions import Question
 from hsdns.load.results import Results, Second, kind_numbers
-from hsdns.load.schedule import SECOND
-from hsdns.load.send.loop import CATCH_UP, Query, Ready, Reporter, Sender
+from hsdns.load.schedule import LATE_AFTER, NEVER_LATE, POSTPONED_AFTER, SECOND, Pace
+from hsdns.load.send.loop import Query, Ready, Reporter, Sender
 from hsdns.load.send.udp import RUN, UdpTransport
 from hsdns.wire.name import Name
 from tests.load.stream_peers import MS
@@ -48,6 +51,8 @@ class World:
 
     Each reply has one of so many `contents`, and flags of its own; there are so many `sockets`.
     """
+
+    step = 1000  # the shortest wait
 
     def __init__(
         self,
@@ -78,7 +83,7 @@ class World:
         if self.over:
             return None
         next_arrival = min((at for at, *_ in self.arrivals), default=self.now + nanoseconds)
-        self.now = max(self.now + 1000, min(self.now + nanoseconds, next_arrival)) + self.stall
+        self.now = max(self.now + self.step, min(self.now + nanoseconds, next_arrival)) + self.stall
         return sorted({socket for at, socket, _ in self.arrivals if at <= self.now})
 
     def send(self, socket: int, datagrams: Sequence[bytes]) -> list[int]:
@@ -124,13 +129,21 @@ class ScriptedSocket:
         return [(octets, 0) for octets in self.world.receive(self.number)], False
 
 
-def run_python(world: World, times: Sequence[int], *, replies: bool = False, most: int = 0) -> None:
+def run_python(
+    world: World,
+    times: Sequence[int],
+    *,
+    replies: bool = False,
+    most: int = 0,
+    late_after: int = NEVER_LATE,
+) -> None:
     first_ids = range(world.sockets)
-    reporter = Reporter(world.emit, replies=replies)
+    reporter = Reporter(world.emit, replies=replies, late_after=late_after)
     sockets = [ScriptedSocket(world, number) for number in first_ids]
     transport = UdpTransport(
         sockets, TIMEOUT, reporter.ended, world.clock, first_ids=first_ids, window=world.window
     )
+    transport.unmatched = partial(reporter.note, UNMATCHED)
 
     def wait(nanoseconds: int) -> Ready:
         ready = world.wait(nanoseconds)
@@ -156,6 +169,7 @@ def run_compiled(
     replies: bool = False,
     kinds: Sequence[int] = (),
     most: int = 0,
+    late_after: int = NEVER_LATE,
 ) -> None:
     assert LoadSender is not None
     sender = LoadSender(
@@ -166,6 +180,7 @@ def run_compiled(
         replies=replies,
         window=world.window,
         most=most,
+        late_after=late_after,
     )
     for at in range(0, len(times), 7):
         some = times[at : at + 7]
@@ -222,7 +237,65 @@ def test_no_more_wait_at_once_than_may(gap: int, delays: list[int | None], most:
     sent = sorted(each.sent for each in outcomes)
     for first in range(len(sent)):
         for last in range(first, len(sent)):
-            assert sent[last] - sent[first] >= (last - first) * gap - CATCH_UP - 2 * MS
+            assert sent[last] - sent[first] >= (last - first) * gap - POSTPONED_AFTER - 2 * MS
+
+
+class Stopped(World):
+    """A sender that is stopped once, and a server with a buffer of ordinary size that answers 2,500 a second."""
+
+    step = 50_000
+    stop_at = BEGIN + 100 * MS
+    busy_until = 0
+    ROOM = 277
+    EACH = 400_000
+
+    def clock(self) -> int:
+        if self.now > self.stop_at:
+            self.now, self.stop_at = self.now + 300 * MS, NEVER_LATE
+        return self.now
+
+    def send(self, socket: int, datagrams: Sequence[bytes]) -> list[int]:
+        self.now += 300
+        for query in datagrams:
+            start = max(self.now, self.busy_until)
+            if start - self.now < self.ROOM * self.EACH:
+                self.busy_until = start + self.EACH
+                self.arrivals.append((self.busy_until, socket, query))
+        return []
+
+
+@pytest.mark.parametrize("run", [run_python, pytest.param(run_compiled, marks=compiled)])
+def test_a_stop_of_the_sender_loses_nothing(run: Callable[..., None]) -> None:
+    """What was due meanwhile leaves at 1.2 times the rate, and is late; nothing is lost by a server that bears this."""
+    world, gap = Stopped([]), 500_000
+    run(world, [number * gap for number in range(4400)], late_after=LATE_AFTER)
+    outcomes = sorted(outcomes_of(world), key=lambda each: each.planned)
+    assert len(outcomes) == 4400
+    assert all(each.received != LOST for each in outcomes)
+    late = [each for each in outcomes if each.flags & LATE]
+    assert late == [each for each in outcomes if each.sent - each.planned > LATE_AFTER]
+    # 300 ms behind, which becomes less by 200 ms in a second.
+    assert 3500 < len(late) < 3700
+    caught_up = late[-1].sent - late[0].sent
+    assert caught_up == pytest.approx((len(late) - 1) * gap / 1.2, rel=0.01)
+    fewest = min(after.sent - first.sent for first, after in zip(late, late[100:], strict=False))
+    assert fewest > 100 * gap / 1.2 - LATE_AFTER
+
+
+@given(gaps=st.lists(st.integers(0, 10 * MS), min_size=1, max_size=40), at=st.integers(0, 39), stop=st.integers(0, 90 * MS))  # fmt: skip
+def test_a_sender_that_was_behind_is_level_again(gaps: list[int], at: int, stop: int) -> None:
+    """No query leaves before it is due, or earlier after the one before than at 1.2 times the rate."""
+    times = [sum(gaps[: number + 1]) for number in range(len(gaps))]
+    pace, now, before, behind = Pace(iter(times), 0, LATE_AFTER), 0, None, 0
+    for number, due in enumerate(times):
+        assert pace.due == due <= pace.at
+        if before is not None and behind > LATE_AFTER:
+            assert pace.at == max(due, now + (due - before) - (due - before) // 6)
+        now, before = max(now, pace.at) + (stop if number == at else 0), due
+        pace.begin_turn(now)
+        behind = now - due
+        assert pace.at in (now, due)
+        assert pace.advance() == (number + 1 < len(times))
 
 
 def test_what_is_told() -> None:
@@ -270,6 +343,11 @@ def test_replies_that_are_forgotten(run: Callable[..., None]) -> None:
     assert sum(map(len, told)) // 36 == 100_000
 
 
+def in_order(messages: list[tuple[bytes, bytes]]) -> list[object]:
+    """Messages, with their counts in one order."""
+    return [(kind, sorted(unpack_counts(content)) if kind == COUNTS else content) for kind, content in messages]  # fmt: skip
+
+
 @compiled
 @given(
     gaps=st.lists(st.integers(0, 30 * MS) | st.just(0), max_size=60),
@@ -281,21 +359,31 @@ def test_replies_that_are_forgotten(run: Callable[..., None]) -> None:
     window=st.integers(0, 20),
     replies=st.booleans(),
     most=st.sampled_from([0, 0, 1, 5, 20]),
+    late_after=st.sampled_from([NEVER_LATE, LATE_AFTER]),
 )
 def test_both_twins_tell_the_same(
-    gaps: list[int], delays: list[int | None], replies: bool, most: int, **shape: int
+    gaps: list[int],
+    delays: list[int | None],
+    replies: bool,
+    most: int,
+    late_after: int,
+    **shape: int,
 ) -> None:
     times = [sum(gaps[: at + 1]) for at in range(len(gaps))]
     python, told, counted = (World(delays, **shape) for _ in range(3))
-    run_python(python, times, replies=replies, most=most)
-    run_compiled(told, times, replies=replies, most=most)
-    assert told.messages == python.messages
+    run_python(python, times, replies=replies, most=most, late_after=late_after)
+    run_compiled(told, times, replies=replies, most=most, late_after=late_after)
+    assert in_order(told.messages) == in_order(python.messages)
 
     if most:
         return  # what counts goes by the schedule alone
-    run_compiled(counted, times, replies=replies, kinds=kind_numbers(QUESTIONS))
+    kinds = kind_numbers(QUESTIONS)
+    run_compiled(counted, times, replies=replies, kinds=kinds, late_after=late_after)
     expected, found = Results(QUESTIONS, BEGIN), Results(QUESTIONS, BEGIN)
     expected.add(outcomes_of(python))
+    for kind, content in python.messages:
+        if kind == COUNTS:
+            expected.add_counts(content)
     for kind, content in counted.messages:
         if kind == COUNTS:
             found.add_counts(content)
@@ -345,7 +433,10 @@ def everything(results: Results) -> list[tuple[object, ...]]:
     return [
         (
             *(key, each.counts, each.slots.pairs()),
-            each.late_slots.pairs() if isinstance(each, Second) else None,
+            each.service_slots.pairs(),
+            (each.late_slots.pairs(), each.unmatched, each.no_query)
+            if isinstance(each, Second)
+            else None,
         )
         for key, each in parts
     ]
@@ -356,7 +447,7 @@ outcomes = st.lists(
         st.integers(0, 2),  # question
         st.integers(0, 0xFFFF),  # flags
         st.integers(0, 3 * SECOND),  # planned
-        st.integers(0, SECOND),  # late
+        st.integers(0, 3 * LATE_AFTER),  # late
         st.one_of(st.sampled_from((LOST, NOT_SENT)), st.integers(1, SECOND)),
     )
 )
@@ -375,7 +466,7 @@ def test_what_is_counted_is_what_is_told(
     told: dict[bytes, list[tuple[int, ...]]] = {ANSWERS: [], OUTCOMES: []}
     for results, numbers in ((mine, kind_numbers(KINDS)), (theirs, ())):
         emitted: list[bytes] = []
-        reporter = Reporter(emitted.append, replies=replies, kinds=numbers)
+        reporter = Reporter(emitted.append, replies, numbers, late_after=LATE_AFTER)
         reporter.begin(START)
         for question, flags, planned, late, took in found:
             query = Query(b"", question, START + planned, START + planned + late)

@@ -22,6 +22,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     CONNECTIONS,
     END,
+    LATE,
     LOOKUPS,
     OUTCOMES,
     QUESTION,
@@ -56,7 +57,7 @@ def plan(port: int, seconds: float = 0.05, **changes: object) -> Plan:
 
 
 class Told:
-    """What a process tells; replies by the number of their question."""
+    """What a process tells, on a machine that may delay it; replies by the number of their question."""
 
     def __init__(self, of: Plan, *, stops: bool = False, is_alone: bool = False) -> None:
         self.outcomes: list[Outcome] = []
@@ -84,7 +85,8 @@ class Told:
 
     def take(self, kind: bytes, content: bytes) -> None:
         if kind == OUTCOMES:
-            self.outcomes += [Outcome(*each) for each in unpack_outcomes(content)]
+            found = (Outcome(*each) for each in unpack_outcomes(content))
+            self.outcomes += [each._replace(flags=each.flags & ~LATE) for each in found]
         elif kind == REPLY:
             self.replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
         elif kind == LOOKUPS:

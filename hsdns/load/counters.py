@@ -36,7 +36,7 @@ class MachineTimes(msgspec.Struct):
 
     CPUs were `busy` with any process, or `stolen` by the hypervisor; under `pressure` some task waited for one, and the
     sender `waited`.  `sender`, `counting` and `server` are CPU time; that of the server if it is on this machine.
-    `dropped` replies did not fit into the sender's sockets, `overflowed` queries not into those of the server.
+    `overflowed` queries did not fit into the sockets of the server.
     """
 
     elapsed: int | None = None
@@ -47,7 +47,6 @@ class MachineTimes(msgspec.Struct):
     sender: int | None = None
     counting: int | None = None
     server: int | None = None
-    dropped: int | None = None
     overflowed: int | None = None
 
     def since(self, before: MachineTimes) -> MachineTimes:

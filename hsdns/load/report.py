@@ -165,7 +165,7 @@ def _finish(
     server.kinds.sort(key=lambda each: (each.group, type_from_text(each.type)))
     for kind in server.kinds:
         kind.finish(whole, withheld=withheld)
-    server.notes = [*_foreign_names(server.kinds)]
+    server.notes = [*_foreign_names(server.kinds), *_unstamped(whole)]
     lookups = server.lookups and server.lookups.finish(whole.late_slots, withheld=withheld)
     verdicts = server.verdicts or VerdictReport()
     server.verdicts = None if slack is None else verdicts.finish(whole, slack)
@@ -196,8 +196,8 @@ def why_withheld(whole: Second, seconds: Sequence[Second]) -> str:
             f"it sent {counts.late} of {counts.sent} queries late, by {us_to_text(worst)} at most"
         )
         found.append(f"{told}, in {_numbers(late)}, {cause}")
-    if full := [each for each in seconds if each.machine.dropped]:
-        told = f"its sockets had no room for {whole.machine.dropped} replies"
+    if full := [each for each in seconds if each.dropped]:
+        told = f"its sockets had no room for {whole.dropped} replies"
         found.append(f"{told} in {_numbers(full)}")
         remedy = "raise net.core.rmem_max to 4194304, or give a lower -rate"
     if not found:
@@ -261,6 +261,16 @@ def _foreign_names(kinds: Sequence[KindReport]) -> Iterator[str]:
             count = sum(each.counts.rcodes[rcode] for each in found)
             whole = sum(each.counts.answered for each in found)
             yield f"{count} of {whole} answers to {names} are {rcode}: {told}"
+
+
+def _unstamped(whole: Second) -> Iterator[str]:
+    """A sentence about replies whose arrival the kernel does not tell."""
+    if whole.unstamped:
+        late = whole.late_slots.percentile(99) or 0
+        yield (
+            f"{whole.unstamped} of {whole.counts.answered} replies have no time stamp of the kernel, so they are timed "
+            f"when they are read: too long by as much as the sender was late, {us_to_text(late)} at p99"
+        )
 
 
 def _knee_rates(knee: KneeReport | None) -> tuple[float, float]:

@@ -44,6 +44,7 @@ from hsdns.load.histogram import (
 )
 from hsdns.load.limits import Measured
 from hsdns.load.outcome import (
+    DROPPED,
     LATE,
     LATE_COUNT,
     LATE_LOST,
@@ -55,9 +56,11 @@ from hsdns.load.outcome import (
     NOT_SENT_COUNT,
     OF_KIND,
     RCODE,
+    SENT_WITHIN,
     SERVICE,
     TRUNCATED,
     UNMATCHED,
+    UNSTAMPED,
     PlainOutcome,
     unpack_counts,
 )
@@ -154,8 +157,11 @@ class KindReport(msgspec.Struct):
 class Second(msgspec.Struct):
     """One second of the schedule; `slots`, `service_slots` and `late_slots` are histograms.
 
-    They are those of the latency, of the service time, which runs from the sending, and of the lateness.  `unmatched`
-    replies arrived in this second that no query waited for, those with `no_query` also with an ID of no recent query.
+    They are those of the latency, of the service time, which runs from the sending to the reply, and of the lateness.
+    `unmatched` replies arrived in this second that no query waited for, `no_query` of them with an ID of no recent
+    query.  `unstamped` replies have the time of their reading, `dropped` datagrams found no room in a socket of the
+    sender, and `sent_within_slots` is the histogram of the system calls that sent the queries, in one of which each
+    left.
     """
 
     second: int = 0
@@ -167,9 +173,12 @@ class Second(msgspec.Struct):
     changes: int = 0
     unmatched: int = 0
     no_query: int = 0
+    unstamped: int = 0
+    dropped: int = 0
     slots: Histogram = no_slots()
     service_slots: Histogram = no_slots()
     late_slots: Histogram = no_slots()
+    sent_within_slots: Histogram = no_slots()
     machine: MachineTimes = msgspec.field(default_factory=MachineTimes)
 
     def finish(self, *, withheld: bool) -> None:
@@ -414,7 +423,12 @@ class Results:
         if found is None:
             found = self.seconds[number] = Second(number)
             if over := self.seconds.get(number - OPEN):
-                for slots in (over.slots, over.service_slots, over.late_slots):
+                for slots in (
+                    over.slots,
+                    over.service_slots,
+                    over.late_slots,
+                    over.sent_within_slots,
+                ):
                     slots.pack()
         return found
 
@@ -468,9 +482,16 @@ class Results:
                 part.counts.late += counted
             elif what == LATE_LOST:
                 part.counts.late_lost += counted
-            elif what == UNMATCHED and isinstance(part, Second):
-                part.unmatched += counted
-                part.no_query += counted if value == NO_QUERY else 0
+            elif isinstance(part, Second):
+                if what == UNMATCHED:
+                    part.unmatched += counted
+                    part.no_query += counted if value == NO_QUERY else 0
+                elif what == UNSTAMPED:
+                    part.unstamped += counted
+                elif what == SENT_WITHIN:
+                    part.sent_within_slots.slots[value] += counted
+                elif what == DROPPED:
+                    part.dropped += counted
 
     def add_right(self, planned: Iterable[int]) -> None:
         """Count right answers; `planned` are the due times of their queries, in nanoseconds of the monotonic clock."""
@@ -520,7 +541,7 @@ class Results:
 
 def mark_unknown(seconds: Collection[Second]) -> None:
     """Set how many losses of each second may be the sender's."""
-    bad = {each.second for each in seconds if each.counts.late or each.machine.dropped}
+    bad = {each.second for each in seconds if each.counts.late or each.dropped}
     for each in seconds:
         is_near = not bad.isdisjoint(range(each.second - 1, each.second + 2))
         each.counts.unknown = each.counts.lost if is_near else 0

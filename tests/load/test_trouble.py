@@ -20,7 +20,7 @@ from hsdns.load.outcome import LATE, LOST, PlainOutcome
 from hsdns.load.output.text import lines
 from hsdns.load.report import exit_status
 from hsdns.load.results import Results, measured_of
-from hsdns.load.schedule import LATE_AFTER, SECOND, Pace
+from hsdns.load.schedule import SECOND, Pace, Schedule, Stage
 from tests.load.test_report import QUESTIONS, report
 from tests.support.tables import Row, columns, rows
 
@@ -36,7 +36,9 @@ def outcomes(
     rate: float, seconds: float, stops: list[Span], stalls: list[Span], capacity: float, room: int
 ) -> Iterator[PlainOutcome]:
     """What becomes of queries; the sender does not run in `stops`, nor the server in `stalls`."""
-    pace = Pace((round(at * SECOND / rate) for at in range(round(rate * seconds))), 0, LATE_AFTER)
+    schedule = Schedule((Stage(seconds, rate, rate),))
+    late_after = schedule.late_after
+    pace = Pace(schedule.times(), 0, late_after)
     waiting: deque[int] = deque()  # when the server has answered each
     while (planned := pace.due) is not None:
         now = after(stops, pace.at)
@@ -48,7 +50,7 @@ def outcomes(
             last = waiting[-1] if waiting else now
             received = after(stalls, max(last, now)) + round(SECOND / capacity)
             waiting.append(received)
-        yield 0, LATE if now - planned > LATE_AFTER else 0, 0, planned, now, received
+        yield 0, LATE if now - planned > late_after else 0, 0, planned, now, received
         pace.advance()
 
 
@@ -82,10 +84,10 @@ def carried_out(given: str) -> Results:
         )
         ran, told = 900_000 - waits - stops, None if "untold" in words else 2000 + waits
         found.second(number).machine = MachineTimes(
-            10**6, 10**6, 0, told, 1000 + waits, ran, 50_000, 100_000, 0, 0
+            10**6, 10**6, 0, told, 1000 + waits, ran, 50_000, 100_000, 0
         )
     for second, count in re.findall(r"(\d+):(\d+)", words.get("full", "")):
-        found.second(int(second)).machine.dropped = int(count)
+        found.second(int(second)).dropped = int(count)
         due = int(second) * SECOND
         found.add([(0, 0, 0, due, due, LOST)] * int(count))
     return found

@@ -10,10 +10,9 @@ Rule 3: CPU time is counted in ticks of 10 ms; the time in which the sender wait
 from __future__ import annotations
 
 import os
-import re
 import socket
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -28,7 +27,6 @@ UDP: Final = ("net/udp", "net/udp6")
 TCP: Final = ("net/tcp", "net/tcp6")
 _TICK: Final = 10_000  # microseconds
 _LISTENS: Final = "0A"
-_SOCKET: Final = re.compile(r"socket:\[(\d+)\]")
 
 
 def busy(stat: str) -> int:
@@ -94,8 +92,7 @@ class Observer:
         self._proc, self._pids, self._is_udp = proc, (sender, counting), is_udp
         self._place = host, port
         self._servers: set[int] = set()
-        self._own: set[str] = set()  # the sockets of the sender, and those of the server
-        self._theirs: set[str] = set()
+        self._sockets: set[str] = set()  # of the server
         self._before: MachineTimes | None = None
         self._second = 0
 
@@ -111,23 +108,18 @@ class Observer:
         self._before, self._second = now, int(seconds)
 
     def _find(self, host: str, port: int) -> None:
-        self._own = {inode for _, inode in self._open(str(self._pids[0]))}
         for table in (UDP if self._is_udp else TCP) if host else ():
-            self._theirs |= self._read(table, lambda text: receiving(text, host, port)) or set()
-        if self._theirs:
-            self._servers = {pid for pid, inode in self._open("[0-9]*") if inode in self._theirs}
-
-    def _open(self, pids: str) -> Iterator[tuple[int, str]]:
-        """The sockets that processes have open, by inode."""
-        for file in self._proc.glob(f"{pids}/fd/*"):
-            with suppress(OSError):
-                if match := _SOCKET.fullmatch(os.readlink(file)):
-                    yield int(file.parts[-3]), match[1]
+            self._sockets |= self._read(table, lambda text: receiving(text, host, port)) or set()
+        for file in self._proc.glob("[0-9]*/fd/*") if self._sockets else ():
+            with suppress(OSError):  # it may be of another user, or just closed
+                if os.readlink(file)[len("socket:[") : -1] in self._sockets:
+                    self._servers.add(int(file.parts[-3]))
 
     def _times(self, seconds: float) -> MachineTimes:
         read = self._read
         sender, counting = self._pids
         ran = [read(f"{pid}/stat", cpu_of) or 0 for pid in self._servers]
+        full = [read(table, lambda text: dropped(text, self._sockets)) for table in UDP]
         return MachineTimes(
             round(seconds * 1e6),
             read("stat", busy),
@@ -137,13 +129,8 @@ class Observer:
             read(f"{sender}/stat", cpu_of),
             read(f"{counting}/stat", cpu_of),
             sum(ran) if ran else None,
-            self._dropped(self._own),
-            self._dropped(self._theirs),
+            sum(filter(None, full)) if self._servers and self._is_udp else None,
         )
-
-    def _dropped(self, inodes: Collection[str]) -> int | None:
-        counts = [self._read(table, lambda text: dropped(text, inodes)) for table in UDP]
-        return sum(filter(None, counts)) if inodes and self._is_udp else None
 
     def _read(self, file: str, value: Callable[[str], T]) -> T | None:
         with suppress(OSError, ValueError, IndexError):

@@ -273,5 +273,5 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
     yield "generator", f"hsdns {machine.hsdns}, {by}"
     yield "machine", f"{machine.system}, {machine.processors} processors"
     for each in report.servers:
-        for told in machine_words(each.machine):
+        for told in machine_words(each):
             yield each.name if len(report.servers) > 1 else "during the run", told

@@ -116,7 +116,7 @@ def _server(server: ServerReport) -> Iterator[Row]:
         yield "WITHHELD", server.withheld
     for note in server.notes:
         yield "NOTE", note
-    for number, told in enumerate(machine_words(server.machine)):
+    for number, told in enumerate(machine_words(server)):
         yield "" if number else "machine", told
     if len(server.kinds) > 1:
         width = max(len(f"{kind.group} {kind.type}") for kind in server.kinds)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from hsdns.load.counters import MachineTimes
 from hsdns.load.histogram import Percentile, us_to_text
 from hsdns.load.report import KneeStep, PlanReport, Report
 from hsdns.load.results import Counts, LimitReport, ServerReport
@@ -112,12 +111,15 @@ _TIMES: Final = {
 }
 
 
-def machine_words(found: MachineTimes) -> list[str]:
+def machine_words(server: ServerReport) -> list[str]:
     """What the machine did during a run, and what it does not tell, in lines; none if it tells nothing."""
-    times = {told: getattr(found, name) for name, told in _TIMES.items()}
+    times = {told: getattr(server.machine, name) for name, told in _TIMES.items()}
     if set(times.values()) == {None}:
         return []
-    full = {"sender": found.dropped, "server": found.overflowed}
+    full = {
+        "sender": sum(each.dropped for each in server.per_second),
+        "server": server.machine.overflowed,
+    }
     return [
         ", ".join(f"{told} {'not known' if us is None else us_to_text(us)}" for told, us in times.items()),
         *(f"no room in sockets of the {whose}: {count} dropped" for whose, count in full.items() if count),

@@ -37,13 +37,13 @@ import msgspec
 from hsdns.fastpath import LoadSender
 from hsdns.limits import raise_limit
 from hsdns.load.errors import LoadError
-from hsdns.load.outcome import END, READY, UNMATCHED, Frames, frame
+from hsdns.load.outcome import END, READY, Frames, frame
 from hsdns.load.plan import Plan
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
 from hsdns.load.send.loop import Ready, Reporter, Sender
 from hsdns.load.send.pods import PodSender
-from hsdns.load.send.sockets import Links, UdpSocket, open_pool, open_socket
+from hsdns.load.send.sockets import SMALL_BUFFER, Links, UdpSocket, open_pool, open_socket
 from hsdns.load.send.udp import IDS, UdpTransport
 
 if TYPE_CHECKING:
@@ -334,9 +334,10 @@ def _pod_sender(
         clock=clock,
         wait=inputs.wait,
     )
-    sockets = [UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)]
-    transport = UdpTransport(sockets, plan.timeout, sender.ended, clock, run=1)
-    transport.unmatched = partial(sender.reporter.note, UNMATCHED)
+    sockets = [UdpSocket(plan.family, plan.address, SMALL_BUFFER) for _ in range(plan.sockets)]
+    reporter = sender.reporter
+    transport = UdpTransport(sockets, plan.timeout, sender.ended, clock, run=1, note=reporter.note)
+    reporter.dropped = lambda: sum(each.dropped() for each in sockets)
     sender.transport = inputs.watch_udp(transport, sockets)
     links.connections = sender.streams
     return sender
@@ -373,9 +374,10 @@ def _sender(
         first_ids=first_ids,
         window=plan.window,
         fallback=pool,
-        unmatched=partial(reporter.note, UNMATCHED),
+        note=reporter.note,
     )
     sender.transport = inputs.watch_udp(udp, sockets)
+    reporter.dropped = lambda: sum(each.dropped() for each in sockets)
     return sender
 
 

@@ -183,6 +183,7 @@ def _load(
     from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, RunOptions, carry_out
     from hsdns.load.send.process import SenderProcess
+    from hsdns.load.send.processors import AUTO, NONE
     from hsdns.load.send.udp import sockets_for, window_for
     from hsdns.load.verify.verifier import Verifier
 
@@ -213,9 +214,10 @@ def _load(
                 window=window_for(fastest, settings.timeout, schedule.burst),
             )
             verifier = None if truth is None else Verifier(truth, questions.all, flags.slack)
-            # Nothing but counting is left for this process if no answer is judged.
-            is_alone = truth is None and len(places) == 1
-            sending = stack.enter_context(SenderProcess(plan, is_alone=is_alone))
+            # Where answers are judged, or several processes send, this one needs more than what is left.
+            is_free = truth is None and len(places) == 1
+            cpu = NONE if flags.cpu == AUTO and not is_free else flags.cpu
+            sending = stack.enter_context(SenderProcess(plan, cpu))
             place = place_to_text(target.host, target.port)
             host = target.host if is_own(target.host) else ""
             is_udp = settings.streams is None or settings.streams.for_truncated

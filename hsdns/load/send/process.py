@@ -43,6 +43,7 @@ from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
 from hsdns.load.send.loop import Ready, Reporter, Sender
 from hsdns.load.send.pods import PodSender
+from hsdns.load.send.processors import NONE, OwnProcessor
 from hsdns.load.send.sockets import SMALL_BUFFER, Links, UdpSocket, open_pool, open_socket
 from hsdns.load.send.udp import IDS, UdpTransport
 
@@ -182,38 +183,33 @@ class ChildProcess:
 
 
 class SenderProcess(ChildProcess):
-    """The process that sends.
+    """The process that sends; `cpu`: the processor that it has to itself until the end (processors.py)."""
 
-    `is_alone`: it has a processor to itself if there are several, and this process runs on the others until the end.
-    """
-
-    def __init__(self, plan: Plan, *, is_alone: bool = False) -> None:
+    def __init__(self, plan: Plan, cpu: str = NONE) -> None:
         super().__init__("hsdns.load.send.process", msgspec.msgpack.encode(plan))
-        self._processors = _part(self.process.pid) if is_alone else None
+        self._cpu = cpu
+        self._own: OwnProcessor | None = None
 
     def __exit__(self, *error: object) -> None:
-        if self._processors is not None:
-            os.sched_setaffinity(0, self._processors)
+        if self._own is not None:
+            self._own.close()
         super().__exit__(*error)
+
+    def prepare(self) -> None:
+        """Send the plan, wait until the process is ready, and choose its processor; raise LoadError."""
+        super().prepare()
+        self._own = OwnProcessor(self.process.pid, self._cpu)
+        self._own.choose()
+
+    def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
+        """The messages of ChildProcess; the processor is looked at now and then."""
+        if self._own is not None:
+            self._own.watch()
+        return super().messages(timeout)
 
     def start(self, begin: int) -> None:
         """Start the schedule at a time of the monotonic clock, in nanoseconds; raise LoadError."""
         self._write(begin.to_bytes(8, "big"))
-
-
-def _part(sender: int) -> set[int] | None:
-    """Give the last processor to another process and the rest to this one; return those that it had.
-
-    A process that counts would otherwise take the sender's processor for up to a tick of the kernel, 4 ms.
-    """
-    if sys.platform != "linux":
-        return None
-    processors = os.sched_getaffinity(0)
-    last = max(processors)
-    if len(processors) > 1:
-        os.sched_setaffinity(sender, {last})
-        os.sched_setaffinity(0, processors - {last})
-    return processors
 
 
 class Pipe:

@@ -185,6 +185,7 @@ def why_withheld(whole: Second, seconds: Sequence[Second]) -> str:
             f"the generator was the limit: this machine could not send {counts.not_sent} of {counts.due} queries that "
             f"were due, so no latency of this run stands; {_SLOWER}"
         )
+    every = [each.name for each in whole.latency]
     names = [each.name for each in whole.latency if each.why == LATE]
     if not names and not counts.unknown:
         return ""
@@ -206,7 +207,12 @@ def why_withheld(whole: Second, seconds: Sequence[Second]) -> str:
     if counts.unknown:
         found.append(f"{counts.unknown} queries that were lost then may be its own losses")
     if names:
-        found.append(f"the latency at {', '.join(names)} is withheld, < is its upper bound")
+        at = (
+            f"from {names[0]} on"
+            if len(names) > 1 and names == every[-len(names) :]
+            else f"at {', '.join(names)}"
+        )
+        found.append(f"the latency {at} is withheld, < is its upper bound")
     return f"the generator was the limit: {'; '.join(found)}; {remedy}"
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from ipaddress import ip_address
@@ -86,11 +87,11 @@ def is_own(host: str) -> bool:
 class Observer:
     """Watches the processes that send and count, by their IDs, and a server of this machine; "" for another machine."""
 
-    def __init__(
-        self, sender: int, counting: int, host: str, port: int, *, is_udp: bool, proc: Path = PROC
-    ) -> None:
-        self._proc, self._pids, self._is_udp = proc, (sender, counting), is_udp
-        self._place = host, port
+    proc: Path = PROC
+    clock: Callable[[], int] = time.monotonic_ns
+
+    def __init__(self, sender: int, counting: int, host: str, port: int, *, is_udp: bool) -> None:
+        self._pids, self._place, self._is_udp = (sender, counting), (host, port), is_udp
         self._servers: set[int] = set()
         self._sockets: set[str] = set()  # of the server
         self._before: MachineTimes | None = None
@@ -102,7 +103,7 @@ class Observer:
             self._find(*self._place)
         elif int(seconds) <= self._second and not is_over:
             return
-        now, before = self._times(seconds), self._before
+        now, before = self._times(), self._before
         if before is not None and results is not None:
             add(results.second(self._second).machine, now.since(before))
         self._before, self._second = now, int(seconds)
@@ -110,18 +111,18 @@ class Observer:
     def _find(self, host: str, port: int) -> None:
         for table in (UDP if self._is_udp else TCP) if host else ():
             self._sockets |= self._read(table, lambda text: receiving(text, host, port)) or set()
-        for file in self._proc.glob("[0-9]*/fd/*") if self._sockets else ():
+        for file in self.proc.glob("[0-9]*/fd/*") if self._sockets else ():
             with suppress(OSError):  # it may be of another user, or just closed
                 if os.readlink(file)[len("socket:[") : -1] in self._sockets:
                     self._servers.add(int(file.parts[-3]))
 
-    def _times(self, seconds: float) -> MachineTimes:
+    def _times(self) -> MachineTimes:
         read = self._read
         sender, counting = self._pids
         ran = [read(f"{pid}/stat", cpu_of) or 0 for pid in self._servers]
         full = [read(table, lambda text: dropped(text, self._sockets)) for table in UDP]
         return MachineTimes(
-            round(seconds * 1e6),
+            self.clock() // 1000,
             read("stat", busy),
             read("stat", stolen),
             read("pressure/cpu", pressure),
@@ -134,5 +135,5 @@ class Observer:
 
     def _read(self, file: str, value: Callable[[str], T]) -> T | None:
         with suppress(OSError, ValueError, IndexError):
-            return value((self._proc / file).read_text())
+            return value((self.proc / file).read_text())
         return None

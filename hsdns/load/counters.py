@@ -57,13 +57,6 @@ class MachineTimes(msgspec.Struct):
         )
 
     @property
-    def idle(self) -> int:
-        """How long the sender neither ran nor waited for a CPU; 0 if that is not known."""
-        if self.elapsed is None or self.sender is None or self.waited is None:
-            return 0
-        return max(0, self.elapsed - self.sender - self.waited - (self.stolen or 0))
-
-    @property
     def others(self) -> int | None:
         """The CPU time that neither the generator nor the server had; None if the server is not known."""
         if self.busy is None or self.server is None:

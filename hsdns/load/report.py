@@ -5,9 +5,8 @@ Rule 1: times in microseconds are whole numbers; None if a figure is withheld, a
 Rule 2: Report has what all servers of a run share, a ServerReport what was measured of one server.
 
 Why figures are withheld, in a sentence: how many queries were late, in which seconds, why, and what to do.
-Rule: in the seconds until the greatest lateness, the sender was stopped, waited for a CPU, or had its CPU taken by the
-      hypervisor: that which took longest, if it explains half of that lateness.  A sender that is in order also sleeps;
-      what it sleeps in other seconds is not counted.
+Rule: in the seconds until the greatest lateness, the sender waited for a CPU, or the hypervisor took it, for half of
+      that lateness, or it ran all the time.  Otherwise it was stopped.
 """
 
 from __future__ import annotations
@@ -217,6 +216,7 @@ def why_withheld(whole: Second, seconds: Sequence[Second]) -> str:
 
 
 _SLOWER: Final = "give a lower -rate, or run it on a machine of its own"
+_STOP: Final = 20_000  # microseconds; shorter ones may have other causes
 _ALONE: Final = "run it on a machine of its own"
 _MOST: Final = 8  # seconds in a sentence
 
@@ -229,17 +229,22 @@ def _cause(seconds: Sequence[Second], late: Sequence[Second], worst: int) -> tup
     of_it = range(first - 1, latest + 1 + worst // 10**6)
     bad = together(each for each in seconds if each.second in of_it).machine
     good = together(each for each in seconds if each.second not in of_it).machine
-    stopped = bad.idle - good.idle * (bad.elapsed or 0) / good.elapsed if good.elapsed else 0
-    longest, cause, remedy = max(
-        (stopped, "because its process was stopped", "let it run without a stop"),
-        (bad.waited or 0, "because it waited {} for a CPU that other processes had", _ALONE),
-        (bad.stolen or 0, "because the hypervisor took {} of the CPUs", _ALONE),
-    )
-    if longest * 2 >= worst:
-        return cause.format(us_to_text(longest)), remedy
+
+    def meanwhile(name: str) -> float:
+        """What went on in that time, besides what goes on in other seconds."""
+        found, usual = getattr(bad, name) or 0, getattr(good, name) or 0
+        usually = usual / good.elapsed if good.elapsed else 0.0
+        return found - usually * max(0, (bad.elapsed or 0) - worst)
+
+    took = meanwhile("waited"), meanwhile("stolen")
+    if max(took) * 2 >= worst:
+        whose = "other processes" if took[0] >= took[1] else "the hypervisor"
+        return f"because {whose} had its CPU for {us_to_text(min(max(took), worst))}", _ALONE
     if (bad.sender or 0) > (bad.elapsed or 0) * 0.9:
         return "because it had no time left for more", _SLOWER
-    return "for a reason that the system does not tell", _ALONE
+    if bad.waited is None or worst < _STOP:
+        return "for a reason that the system does not tell", _ALONE
+    return "because its process was stopped", "let it run without a stop"
 
 
 def _numbers(found: Sequence[Second]) -> str:

@@ -1,8 +1,8 @@
 # The image of hsdns: a Python interpreter and hsdns with its compiled fast path.  No shell, no package manager.
 #
-#   docker build -t hsdns/hsdns:0.1.0 .
-#   docker buildx build --platform linux/amd64,linux/arm64 -t hsdns/hsdns:0.1.0 .
-#   buildah build -t hsdns/hsdns:0.1.0 .
+#   docker build -t ghcr.io/hsdns/hsdns:0.1.0 .
+#   docker buildx build --platform linux/amd64,linux/arm64 -t ghcr.io/hsdns/hsdns:0.1.0 .
+#   buildah build -t ghcr.io/hsdns/hsdns:0.1.0 .
 #
 # Other base images, for a mirror or an air-gapped machine: --build-arg PYTHON=... --build-arg RUST=...
 # An image that also reads kubeconfigs: --build-arg KUBECONFIG=yes
@@ -24,8 +24,8 @@ COPY --from=rust /usr/local/cargo /usr/local/cargo
 RUN python3 -m venv /build
 WORKDIR /source
 # The layers that change seldom first: the packages, pinned with their hashes.
-COPY requirements/run.txt requirements/top.txt requirements/
-RUN python -m pip install --require-hashes -r requirements/run.txt -r requirements/top.txt
+COPY requirements/run.txt requirements/
+RUN python -m pip install --require-hashes -r requirements/run.txt
 COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE ./
 COPY native native
 COPY hsdns hsdns

@@ -50,4 +50,4 @@ def test_before_the_watches_are_open() -> None:
     beside -= {"hsdns", "sitecustomize", "usercustomize"}
     # What compiled modules leave behind, and what an editable install does, is no package.
     assert {name for name in beside if "cython" not in name and name[:2] != "__"} <= PACKAGES
-    assert not {"aiohttp", "yaml", "kubernetes_asyncio"} & names
+    assert not {"aiohttp", "yaml", "kubernetes_asyncio", "rich"} & names

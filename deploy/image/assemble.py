@@ -49,8 +49,7 @@ WITHOUT_FILES: Final = re.compile(
 )
 # What reads a kubeconfig; the packages that only it needs are left out with it.
 OF_KUBECONFIGS: Final = "kubernetes-asyncio"
-# What `hsdns top` draws with, and what that library needs to highlight code and to read Markdown: four times its size.
-OF_TOP: Final = "rich"
+# What rich, with which `hsdns top` draws, needs to highlight code and to read Markdown: four times its size.
 NOT_OF_TOP: Final = frozenset({"pygments", "markdown-it-py"})
 
 PASSWD: Final = f"root:x:0:0:root:/:/none\nnonroot:x:{USER}:{USER}:nonroot:/:/none\n"
@@ -128,7 +127,6 @@ def copy_packages(folder: Path, *, kubeconfig: bool) -> None:
 def required(*, kubeconfig: bool) -> Iterator[importlib.metadata.Distribution]:
     """The dependencies of hsdns and `hsdns top`, including indirect ones; raise CannotAssemble if one is missing."""
     waiting: list[str] = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
-    waiting.append(OF_TOP)
     seen = set(NOT_OF_TOP) if kubeconfig else {OF_KUBECONFIGS, *NOT_OF_TOP}
     while waiting:
         requirement, _, marker = waiting.pop().partition(";")
@@ -144,7 +142,7 @@ def required(*, kubeconfig: bool) -> Iterator[importlib.metadata.Distribution]:
             if marker:  # not needed on this version of Python, or it would be installed
                 continue
             raise CannotAssemble(
-                f"{name} is not installed; requirements/run.txt or requirements/top.txt lists it"
+                f"{name} is not installed; requirements/run.txt lists it"
             ) from None
         yield distribution
         waiting += distribution.requires or []

@@ -166,7 +166,6 @@ class Lookup(Command):
     name = "lookup"
     forms = "NAME [TYPE] [FLAG...]"
     most_words = ANY
-    bad = 1
 
     server: Annotated[
         str,

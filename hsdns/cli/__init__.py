@@ -2,7 +2,8 @@
 
 Path: argv -> main() -> the class of a subcommand (command.py), or cli/coredns.py for CoreDNS's own flags.
 Rule 1: no logic here; each subcommand imports its dependencies when it runs.
-Rule 2: the class has the name of the command: `hsdns names` is Names, in cli/names.py or the module of MODULES.
+Rule 2: without words it serves, as CoreDNS does; only who looks for a way in is shown the commands instead.
+Rule 3: the class has the name of the command: `hsdns names` is Names, in cli/names.py or the module of MODULES.
 """
 
 from __future__ import annotations
@@ -16,26 +17,40 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from hsdns.cli.command import Command
 
+# By what a person wants to do: the name of a command -> what it does, and the words after it in an example.
+COMMANDS: Final = {
+    "Serve": {
+        "serve": ("Serve the demo cluster, files or a simulated one", ""),
+    },
+    "Look": {
+        "names": ("List every name of a cluster with its records", "-n shop"),
+        "explain": ("Say why a name has its answer, or none", "web.shop"),
+        "resolve": ("Show a whole lookup, as a program does it", "web.shop"),
+        "top": ("Watch a server: failing names, changes, rates", ""),
+        "lookup": ("Query a DNS server", "web.shop A"),
+    },
+    "Check": {
+        "lint": ("Find DNS errors in manifests and Corefiles", "manifests/"),
+        "doctor": ("Find DNS failures in a cluster, and their causes", ""),
+        "audit": ("Compare every answer of DNS servers with a cluster", ""),
+        "wait": ("Wait until DNS gives the right answer", "web.shop"),
+        "rule": ("Show the page of a rule of lint, or list them", "HS103"),
+    },
+    "Test": {
+        "fault": ("Make DNS misbehave on purpose", "run ndots-storm"),
+        "record": ("Record the changes of a cluster in a file", "shop.rec"),
+        "replay": ("Control a server that replays such a file", "pause"),
+        "load": ("Load a DNS server, and judge its answers", "-queries names.txt"),
+    },
+    "Other": {
+        "ask": ("Ask DNS servers several questions; answers as JSON", "web.shop/A"),
+        "interface": ("Create the interface of a node-local server", "-address ADDRESS"),
+        "completion": ("Print the completion for bash, zsh or fish", "bash"),
+        "man": ("Print a manual page", "serve"),
+    },
+}
 SUBCOMMANDS: Final = {
-    "serve": "Serve a cluster from files, a simulated one, or the built-in demo",
-    "names": "List every name of a cluster, with its records",
-    "explain": "Say why a name has the answer that it has, or none",
-    "top": "Show what goes on in a running server: failing names with the reason, changes, rates",
-    "doctor": "Find what makes names fail in a cluster, and what will",
-    "lint": "Find what will fail in DNS, in manifests and Corefiles",
-    "audit": "Ask DNS servers for every name of a cluster, and tell what is not right",
-    "wait": "Wait until DNS answers what it should, for scripts and CI",
-    "rule": "Show what a rule of lint is about, or list them",
-    "fault": "Make DNS misbehave on purpose: add, list, watch and remove rules",
-    "record": "Record what happens in a running server, with times, into a file",
-    "replay": "Pause, continue or step a server that replays such a file",
-    "lookup": "Query a DNS server, as the image has no other program that does",
-    "ask": "Ask DNS servers several questions, and print the answers as JSON",
-    "resolve": "Show a whole lookup as the resolver of glibc, musl, Go or c-ares does it",
-    "load": "Load a DNS server, and tell whether its answers were right",
-    "interface": "Create the network interface of a node-local server",
-    "completion": "Print the completion of a shell: bash, zsh or fish",
-    "man": "Print a manual page, for man",
+    name: headline for group in COMMANDS.values() for name, (headline, _) in group.items()
 }
 # The modules of commands that share one, or have a package of their own.
 MODULES: Final = {
@@ -63,11 +78,43 @@ def find_command(name: str) -> type[Command]:
     return found
 
 
+def commands_by_purpose() -> str:
+    """The commands by what they are for, an example of each with what it does."""
+    lines = []
+    for group, commands in COMMANDS.items():
+        lines.append(f"\n{group}")
+        for name, (headline, words) in commands.items():
+            lines.append(f"  {f'hsdns {name} {words}'.rstrip():<32}  {headline}".rstrip())
+    return "\n".join(lines).removeprefix("\n")
+
+
+def _is_a_person() -> bool:
+    """Whether somebody looks for a way in: at a terminal, under our own name, and without a Corefile to serve."""
+    return (
+        sys.stdin.isatty()
+        and sys.stdout.isatty()
+        and os.path.basename(sys.argv[0]) != "coredns"
+        and not os.path.exists("Corefile")
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "-h"]
+    elif words[:1] in (["version"], ["-V"]):
+        words[0] = "-version"
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
     try:
+        if not words and name == "coredns" and _is_a_person():
+            from hsdns.cli.command import say_text
+
+            say_text(commands_by_purpose())
+            say_text(
+                "\nhsdns help COMMAND lists the flags of a command, hsdns help those of CoreDNS."
+            )
+            return 0
         return find_command(name).main(words)
     except BrokenPipeError:  # as in `hsdns -h | head -1`; a running server handles it itself
         # At exit Python flushes standard output, which must not fail again.

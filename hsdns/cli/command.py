@@ -53,11 +53,11 @@ _BOOLEANS = {
 class FlagError(OperatorError):
     """An error in the command line, as a sentence for the operator."""
 
+    status = 2
+
 
 class Contradiction(FlagError):
     """Two answers to one question, in flags or by what runs; the message has both."""
-
-    status = 2
 
 
 class Flag(NamedTuple):
@@ -99,7 +99,7 @@ def parse_flags(
 
     The last occurrence of a flag wins, unless it adds; an alias is stored under the name of its flag.  Error
     messages refer to `command`; `commands` are suggested for a misspelt first word.  Words without a flag are added to
-    `plain` while it has fewer than `most`.
+    `plain` while it has fewer than `most`, and so are all words after `--`.
     """
     found: dict[str, str | int | bool | list[str]] = {}
     at = 0
@@ -110,6 +110,14 @@ def parse_flags(
         if plain is not None and len(plain) < most and not word.startswith("-"):
             plain.append(word)
             continue
+        if word == "--" and plain is not None:
+            # Nothing after it is a flag, whatever it begins with.
+            room = max(0, most - len(plain))
+            plain += words[at : at + room]
+            at += room
+            if at < len(words):
+                raise FlagError(f'unexpected word "{words[at]}"; {command} -h shows the usage')
+            break
         if not word.startswith("-") or not name or word == "--":
             near = (
                 [*commands, *(f"-{each}" for each in known)] if at == 1 and word[:1] != "-" else []

@@ -82,7 +82,6 @@ To have it in every shell:
   fish  hsdns completion fish > ~/.config/fish/completions/hsdns.fish"""
     suggested = ("bash", "zsh", "fish")
     most_words = 1
-    bad = 1
 
     def run(self) -> int:
         """Print it."""
@@ -258,7 +257,6 @@ To read a page, and to install one:
   hsdns man serve > ~/.local/share/man/man1/hsdns-serve.1"""
     suggested = tuple(SUBCOMMANDS)
     most_words = 1
-    bad = 1
 
     def run(self) -> int:
         """Print it; without a command that of hsdns."""

@@ -17,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from hsdns import __version__
-from hsdns.cli import SUBCOMMANDS, control_path
+from hsdns.cli import SUBCOMMANDS, commands_by_purpose, control_path
 from hsdns.cli.command import Command, FlagError, complain, flag, say, say_text, usage
 
 if TYPE_CHECKING:
@@ -87,13 +87,12 @@ class Coredns(Command):
     @classmethod
     def help_text(cls) -> str:
         """What `hsdns -h` shows."""
-        commands = "\n".join(f"  hsdns {name:<10} {line}" for name, line in SUBCOMMANDS.items())
         return (
             f"hsdns {__version__}, a DNS server for Kubernetes clusters\n\n"
-            f"Usage: hsdns [FLAG...]         serve a Corefile, as CoreDNS does\n"
-            f"       hsdns COMMAND [FLAG...]\n\n"
-            f"Commands (-h after one shows its flags):\n{commands}\n\n"
-            f"Flags:\n{usage(cls.flags())}"
+            f"Usage: hsdns COMMAND [FLAG...]  (hsdns help COMMAND lists its flags)\n"
+            f"       hsdns [FLAG...]          serve a Corefile, as CoreDNS does\n\n"
+            f"{commands_by_purpose()}\n\n"
+            f"Flags without a command:\n{usage(cls.flags())}"
         )
 
     def run(self) -> int:

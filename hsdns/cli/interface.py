@@ -20,7 +20,6 @@ class Interface(Command):
 
     name = "interface"
     forms = "[-name NAME] -address ADDRESS..."
-    bad = 1
 
     interface: Annotated[
         str, flag('name of the interface (default "hsdns")', "NAME", name="name")

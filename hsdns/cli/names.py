@@ -42,7 +42,6 @@ class Names(ClusterCommand):
     name = "names"
     forms = "[NAME] [FLAG...]"
     most_words = 1
-    bad = 1
 
     namespace: Annotated[
         str,

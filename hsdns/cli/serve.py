@@ -39,7 +39,6 @@ class Serve(SourceOptions):
     """Serves a cluster until it is stopped."""
 
     name = "serve"
-    bad = 1
 
     listen: Annotated[
         str | None,

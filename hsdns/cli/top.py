@@ -11,7 +11,6 @@ Rule 4: if the height is known, each list is shortened so that all are visible; 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import select
@@ -26,7 +25,6 @@ from urllib.parse import urlencode
 
 from hsdns.cli.command import FORMATS, flag, say
 from hsdns.cli.running_server import RunningServer, ServerCommand, ServerError
-from hsdns.errors import OperatorError
 from hsdns.wire import printable
 
 if TYPE_CHECKING:
@@ -35,11 +33,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Picture = dict[str, Any]
-LIBRARY: Final = "rich"
-NO_LIBRARY: Final = (
-    'hsdns top draws with the library rich, which is not installed: run pip install "hsdns-server[top]", '
-    "or use -o json"
-)
 ENDED: Final = "the server at {path} has ended, or its control socket was closed"
 LOOK: Final = 0.1  # seconds between two checks of the keys and the size of the terminal
 QUIT: Final = b"qQ\x04"  # includes Ctrl-D; Ctrl-C is a signal
@@ -63,8 +56,6 @@ class Top(ServerCommand):
 
     def run(self) -> int:
         """Show them; raise ServerError once the server ends."""
-        if self.o == "text" and importlib.util.find_spec(LIBRARY) is None:
-            raise OperatorError(NO_LIBRARY)
         is_live = self.o == "text" and not self.once and sys.stdout.isatty()
         is_once = self.once or (self.o == "text" and not is_live)
         filters = {"namespace": self.namespace, "name": self.below}

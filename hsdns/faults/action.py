@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_network
 from random import Random
 from typing import ClassVar, Final
 
@@ -32,6 +33,10 @@ MAX_DELAY: Final = 60.0  # seconds
 ANSWER_TTL: Final = 30  # seconds
 _SRV_TARGET: Final = 6  # octets before the target in RDATA of SRV
 _ADDRESSES: Final = (RRType.A, RRType.AAAA)
+_NOBODY: Final = {
+    RRType.A: ip_network("198.18.0.0/15"),
+    RRType.AAAA: ip_network("2001:db8::/32"),
+}
 
 
 class Course:
@@ -184,6 +189,24 @@ def answer_address(address: str) -> Action:
         lambda query: Reply(answer=(RR(query.qname, qtype, ANSWER_TTL, wire),), aa=True),
         lambda asked: asked.qtype == qtype,
     )
+
+
+class AnswerRandom(Action):
+    """Send another address for each hit, of networks where no host is: those of RFC 2544 and RFC 3849."""
+
+    def __init__(self) -> None:
+        super().__init__("answer random", lambda asked: asked.qtype in _ADDRESSES, replaces=True)
+
+    def draw(self, random: Random) -> float:
+        return random.getrandbits(17)
+
+    async def act(self, course: Course, drawn: float | None, seed: int) -> None:
+        assert drawn is not None, "drawn"
+        query = course.query
+        network = _NOBODY[query.qtype]
+        wire = rdata.address(str(network[int(drawn)]))
+        answer = (RR(query.qname, query.qtype, ANSWER_TTL, wire),)
+        course.reply = Reply(answer=answer, aa=True)
 
 
 def truncate(records: int) -> Action:

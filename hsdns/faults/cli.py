@@ -1,13 +1,13 @@
-"""`hsdns fault add|list|watch|remove|clear`: rules that make a running server misbehave deliberately.
+"""`hsdns fault add|import|list|watch|remove|clear`: rules that make a running server misbehave deliberately.
 
 Path: argv -> here -> running_server.py -> /v1/faults of the server; fault_run.py plays a scenario.
 Rule 1: the server parses a rule, because it knows its zones, listeners and pods; its sentence is shown.
 Rule 2: with -dry-run the server also tries the rule, on the queries that it has kept; this module summarizes the
         results.
-Rule 3: the exit status is 1 if a rule or a command line is refused, 2 if no server could be reached.
+Rule 3: the exit status is 2 for bad input, a rule that is refused, or no server.
 
 `hsdns fault scenarios|matrix|run`: lists known failures, or plays them in simulated or real time:
-Rule: the exit status is 1 if a rule has hit no query, since that shows nothing, or for refused input; 2 if no server
+Rule: the exit status is 1 if a rule has hit no query, since that shows nothing; 2 for bad input, or if no server
       could be reached.
 """
 
@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode
 
@@ -36,15 +38,16 @@ ONLY_WITH: Final = {
     "ask": ("run",),
     "server": ("matrix",),
     "p": ("matrix",),
-    "control": ("add", "list", "watch", "remove", "clear", "run"),
+    "control": ("add", "import", "list", "watch", "remove", "clear", "run"),
 }
 NAME: Final = "kubernetes.default.svc.cluster.local."  # a name that every cluster has
-WORDS: Final = ("add", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
+WORDS: Final = ("add", "import", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
 PAGE: Final = "/v1/faults"
 LAST: Final = 1000  # queries on which a rule is tried
 MOST: Final = 20  # lines shown for them
 DRY_RUN: Final = "dry-run"
 USAGE: Final = """hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes; or try it
+       hsdns fault import FILE [FLAG...]  add the rules of DNSChaos objects (FILE or -)
        hsdns fault list [FLAG...]         show the rules and their hits
        hsdns fault watch [FLAG...]        show each hit as it happens
        hsdns fault remove NAME [FLAG...]  end a rule
@@ -57,7 +60,7 @@ ACTIONS: Final = """RULE is ACTION [SELECTOR...] [OPTION...], such as
   drop name below shop.svc.cluster.local type AAAA share 0.5 for 5m named lossy
 
 Actions:
-  drop | rcode RCODE | empty | nodata | nxdomain | answer ADDRESS|NAME
+  drop | rcode RCODE | empty | nodata | nxdomain | answer ADDRESS|NAME|random
   delay TIME | delay normal MEAN DEVIATION | delay pareto LEAST SHAPE
   truncate [RECORDS] | ttl SECONDS | shuffle | cut RECORDS | endpoints COUNT
   refuse | hang | slow OCTETS | reset [OCTETS]  (of connections)
@@ -66,8 +69,9 @@ Actions:
   watch away | watch forbidden RESOURCE
 
 Selectors, all of which must match, or joined by "or", "not", ( and ):
-  name NAME | name below NAME | type TYPE | transport udp|tcp|dot|doh
-  client ADDRESS|NETWORK | pod NAMESPACE/NAME | asked ADDRESS | listener SERVER
+  name NAME | name below NAME | name like PATTERN | type TYPE
+  transport udp|tcp|dot|doh | client ADDRESS|NETWORK | pod NAMESPACE/NAME
+  labels NAMESPACE/SELECTOR | asked ADDRESS | listener SERVER
   flow first | flow second TIME | flow existing TIME | flow new TIME
   nth NUMBER | share SHARE | after TIME | before TIME
 
@@ -82,7 +86,6 @@ class Fault(ServerCommand):
     forms = f"{USAGE}\n{ACTIONS}"
     most_words = ANY
     suggested = WORDS
-    bad = refused = 1
     interrupted = ("", 0)
 
     dry_run: Annotated[
@@ -139,8 +142,14 @@ class Fault(ServerCommand):
             )
         if command == "add" and not arguments:
             raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
-        if self.dry_run and command != "add":
+        if self.dry_run and command not in ("add", "import"):
             raise FlagError(f"hsdns fault {command} has no -{DRY_RUN}; hsdns fault add has it")
+        if command == "import":
+            if len(arguments) != 1:
+                raise FlagError("hsdns fault import takes one file, or - for its input")
+            for rule in _imported(arguments[0]):
+                self._send("add", rule)
+            return 0
         self._send(command, " ".join(arguments))
         return 0
 
@@ -197,6 +206,27 @@ class Fault(ServerCommand):
             raise FlagError(
                 "-own has a cluster of its own, and -control names another; leave one out"
             )
+
+
+def _imported(path: str) -> list[str]:
+    """The rules of all objects of a file; raise FlagError."""
+    import yaml
+
+    from hsdns.faults.dns_chaos import rules_of
+    from hsdns.faults.rules import RuleError
+    from hsdns.faults.words import read_rule
+
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text()
+        documents = [each for each in yaml.safe_load_all(text) if each is not None]
+        rules = [rule for each in documents for rule in rules_of(each)]
+        for rule in rules:
+            read_rule(rule.split())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RuleError) as error:
+        raise FlagError(f"{path}: {error}") from None
+    if not rules:
+        raise FlagError(f"{path} has no object")
+    return rules
 
 
 def _rule_text(rule: dict[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ Rule: a rule is evaluated for generated queries: all combinations of the names, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from itertools import product
 from typing import Any, Final, NamedTuple
@@ -64,14 +65,15 @@ def _why_never(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
         return _EXCLUDE if ends else ""
     servers = sorted({zone.server for zone in zones})
     early = _BEFORE_NAMES.get(about)
-    named = _names(_values(parts, "name"))
-    names = [*named, *dict.fromkeys(zone.apex for zone in zones)]
+    apexes = list(dict.fromkeys(zone.apex for zone in zones))
+    named = _names(_values(parts, "name"), apexes)
+    names = [*named, *apexes]
     served = [name for name in names if any(zone.has(name) for zone in zones)]
     types = {RRType.A, RRType.AAAA, RRType.TXT, RRType.SRV, *_values(parts, "type")}
     transports = TRANSPORTS if _values(parts, "transport") else (UNKNOWN,)
     asked = servers if early or _values(parts, "listener", "asked") else servers[:1]
     clients = ["192.0.2.1", *(str(each.network_address) for each in _values(parts, "client"))]
-    owners = [None, *_values(parts, "pod")]
+    owners = [None, *_values(parts, "pod", "labels")]
     questions = product([ROOT], [0], [early]) if early else product(served, types, transports)
     combinations = product(questions, clients, asked, owners)
     for tries, ((name, qtype, over), client, server, owner) in enumerate(combinations):
@@ -85,7 +87,7 @@ def _why_never(wanted: Wanted, zones: Sequence[Zone], local: Local) -> str:
         none = f"{_EXCLUDE}, or there is no such listener; there is {shown}"
         return _foreign_address(parts, zones, local) or none
     if named and not any(name in served for name in named):
-        shown = ", ".join(dict.fromkeys(zone.apex.to_text() for zone in zones))
+        shown = ", ".join(each.to_text() for each in apexes)
         return f"no server block has a zone for its names; the zones are {shown}"
     return _foreign_address(parts, zones, local) or _EXCLUDE
 
@@ -123,10 +125,19 @@ def _may_match(wanted: Wanted, asked: Asked) -> bool:
     )
 
 
-def _names(asked: Iterable[tuple[Name, bool]]) -> list[Name]:
-    """Names that match the conditions: the names themselves, one below each, and one with a label for each `*`."""
+def _names(asked: Iterable[tuple[Any, bool | None]], apexes: Sequence[Name]) -> list[Name]:
+    """Names that match the conditions: the names themselves, one below each, and one with a label for each `*`.
+
+    For a pattern, which has None in place of the bool, one that it matches; in each zone if it ends with `*`.
+    """
     found: dict[Name, None] = {}
     for name, is_below in asked:
+        if is_below is None:
+            ends = [f".{each.to_text()}" for each in apexes] if name.endswith("*") else [""]
+            shown = name.replace("*", _OTHER.decode()).replace("?", "x")
+            with suppress(ValueError):
+                found |= dict.fromkeys(Name.from_text(shown + end) for end in ends)
+            continue
         labels = [_OTHER if label == b"*" else label for label in name.labels]
         found[Name.from_labels(labels)] = None
         if is_below and len(name.wire) + 1 + len(_OTHER) <= MAX_NAME_LEN:

@@ -17,14 +17,24 @@ Source: netfilter's connection tracking, where two first datagrams of one five-t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple
 
 from hsdns.chain import Endpoint, Request
 from hsdns.wire.name import ROOT, Name
 
-PodOf = Callable[[str], tuple[bytes, str] | None]  # address -> namespace in lower case, and name
+
+class ClientPod(NamedTuple):
+    """The Pod of a client; `namespace` in lower case, `labels` None if they are not known."""
+
+    namespace: bytes
+    name: str
+    labels: Mapping[str, str] | None = None
+
+
+PodOf = Callable[[str], ClientPod | None]  # by address
 TRANSPORTS: Final = ("udp", "tcp", "dot", "doh")
 UNKNOWN: Final = (
     "?"  # a transport or destination address that is not known, for example in an explanation
@@ -180,6 +190,18 @@ def name_below(name: Name) -> Fact:
         lambda asked, age: asked.qname.is_at_or_below(name),
         lambda zone: zone.has_any_below(name),
     )
+
+
+def name_like(pattern: str) -> Fact:
+    """Names of a form: `?` stands for any character, `*` for any characters, dots too."""
+    wanted = pattern.lower().removesuffix(".")
+    parts = (re.escape(each).replace(r"\?", ".") for each in wanted.split("*"))
+    form = re.compile(".*".join(parts))
+
+    def holds(asked: Asked, age: float) -> bool:
+        return form.fullmatch(asked.qname.lowered().to_text().removesuffix(".")) is not None
+
+    return Fact(f"name like {wanted}", (wanted, None), holds)
 
 
 def is_known(found: str, wanted: str) -> bool | None:

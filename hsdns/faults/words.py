@@ -14,15 +14,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
 from ipaddress import ip_address, ip_network
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from hsdns.cluster.objects import Selector as LabelSelector
 from hsdns.corefile.properties import duration_to_text, parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.faults import action, selector, state
 from hsdns.faults.action import Action
 from hsdns.faults.rules import MAX_SEED, RuleError, Wanted
-from hsdns.faults.selector import Asked, Fact, Selector
+from hsdns.faults.selector import Asked, ClientPod, Fact, Selector
 from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_from_text, type_to_text
 from hsdns.wire.message import Reply, unwritten
 from hsdns.wire.name import Name
@@ -33,11 +38,15 @@ MAX_LIFETIME: Final = 7 * 24 * 3600.0  # seconds
 MAX_COUNT: Final = 1_000_000
 _MAX_TTL: Final = 2**31 - 1
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+_POD: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _PARENTHESIS: Final = re.compile(r"(\\.)|[()]")  # but not an escaped one, which a name may contain
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?|\.[0-9]{1,9}")
 _FLOWS: Final = ("first", "second", "existing", "new")
 _RCODES: Final = tuple(rcode_to_text(number) for number in range(1, 11))
+# Of other programs, for what rules call otherwise.
+_OTHER_WORDS: Final = {"error": "rcode SERVFAIL", "random": "answer random", "timeout": "drop"}
 _TYPES: Final = ("A", "AAAA", "CNAME", "MX", "NS", "PTR", "SOA", "SRV", "TXT", "HTTPS")
 
 
@@ -143,7 +152,11 @@ class _Reader:
         if found is None:
             if word == ")":
                 raise self._error('a closing bracket ")" without an opening one')
-            hint = did_you_mean(word, (*known, *others)) or f"; there are {', '.join(known)}"
+            meant = f"rcode {word.upper()}" if word.upper() in _RCODES else _OTHER_WORDS.get(word)
+            hint = f'; did you mean "{meant}"?' if meant and known is ACTIONS else ""
+            hint = (
+                hint or did_you_mean(word, (*known, *others)) or f"; there are {', '.join(known)}"
+            )
             raise self._error(f'"{word}" is no {what} of a fault{hint}')
         self._at += 1
         return found
@@ -248,12 +261,19 @@ class _Reader:
 
     def answer(self) -> Action:
         """Take the argument of `answer`."""
-        try:
-            found = action.answer_address(str(ip_address(self._next)))
-        except ValueError:
-            return action.AnswerName(self.name())
-        self._at += 1
-        return found
+        word = self.word('an address, a domain name, or "random"')
+        if word == "random":
+            return action.AnswerRandom()
+        with suppress(ValueError):
+            return action.answer_address(str(ip_address(word)))
+        if "." not in word:
+            raise self._error(
+                f'"{word}" is a name of one label, which no program asks for; '
+                f'write an address, a whole name, "random", or "{word}." if it is meant',
+                back=1,
+            )
+        self._at -= 1
+        return action.AnswerName(self.name())
 
     def rcode(self) -> Action:
         """Take the argument of `rcode`."""
@@ -270,10 +290,17 @@ class _Reader:
 
     def name_is(self) -> Selector:
         """Take the arguments of `name`."""
-        if self._next != "below":
-            return selector.name_is(self.name())
-        self._at += 1
-        return selector.name_below(self.name())
+        form = self._next if self._next in ("below", "like") else ""
+        self._at += bool(form)
+        if form == "like":
+            return selector.name_like(self.word("a pattern such as *.example.org"))
+        stars = [each for each in self._next.split(".") if "?" in each or "*" in each]
+        if stars and (form or {*stars} != {"*"}):
+            raise self._error(
+                f'"{self._next}" would match no name: "*" stands for a whole label of "name", and nothing else is a '
+                f'wildcard; write "name like {self._next}"'
+            )
+        return selector.name_below(self.name()) if form else selector.name_is(self.name())
 
     def type_is(self) -> Selector:
         """Take the argument of `type`."""
@@ -301,20 +328,45 @@ class _Reader:
 
     def pod(self) -> Selector:
         """Take the argument of `pod`: the Pod that has the client's address; `*` for any Pod of the namespace."""
+        namespace, slash, name = self._next.partition("/")
+        if slash and any(each in name for each in "=!,"):
+            raise self._error(f'"{name}" is no name of a pod; write "labels {self._next}"')
 
         def parse(word: str) -> Selector:
-            namespace, slash, name = word.partition("/")
-            if not (namespace and slash and name) or "*" in namespace:
+            if not (_LABEL.fullmatch(namespace) and (name == "*" or _POD.fullmatch(name))):
                 raise ValueError
             found = namespace.lower().encode()
 
             def holds(asked: Asked, age: float) -> bool:
                 pod = asked.pod_of(asked.client.address)
-                return pod is not None and pod[0] == found and name in (pod[1], "*")
+                return pod is not None and pod.namespace == found and name in (pod.name, "*")
 
-            return Fact(f"pod {word}", (found, name), holds)
+            return Fact(f"pod {word}", ClientPod(found, name), holds)
 
         return self.parsed("NAMESPACE/NAME of a pod, or NAMESPACE/*", parse)
+
+    def labels(self) -> Selector:
+        """Take the argument of `labels`: the labels of the Pod that has the client's address."""
+
+        def parse(word: str) -> Selector:
+            namespace, _, text = word.partition("/")
+            wanted = LabelSelector.from_text(text)
+            if not (namespace == "*" or _LABEL.fullmatch(namespace)):
+                raise ValueError
+            found = namespace.lower().encode()
+
+            def holds(asked: Asked, age: float) -> bool | None:
+                pod = asked.pod_of(asked.client.address)
+                if pod is None or found not in (pod.namespace, b"*"):
+                    return False
+                return None if pod.labels is None else wanted.matches(pod.labels)
+
+            return Fact(f"labels {namespace}/{wanted}", ClientPod(found, "*"), holds)
+
+        what = (
+            "NAMESPACE/SELECTOR such as shop/app=web,tier!=test, or */SELECTOR for all namespaces"
+        )
+        return self.parsed(what, parse)
 
     def asked(self) -> Selector:
         """Take the argument of `asked`: the destination address of the query, for example of one replica."""
@@ -373,49 +425,135 @@ class _Reader:
 
 
 _RECORDS: Final = ("a number of records", 0, 65535)
-ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {
-    "drop": lambda words: action.Send("drop", lambda query: Reply(dropped=True), action.any_query),
-    "delay": _Reader.delay,
-    "rcode": _Reader.rcode,
+
+
+@dataclass(frozen=True)
+class Words:
+    """A part of a rule as an object, whose text str() is: an action, a selector, or several selectors.
+
+    `parts` are words, and selectors with their arguments; `&`, `|` and `~` join and negate selectors.
+    """
+
+    parts: tuple[str | tuple[When, tuple[object, ...]], ...]
+
+    def __and__(self, other: Words) -> Words:
+        """Both."""
+        return Words((*self.parts, *other.parts))
+
+    def __or__(self, other: Words) -> Words:
+        """Either."""
+        return Words(("(", *self.parts, "or", *other.parts, ")"))
+
+    def __invert__(self) -> Words:
+        """The negation."""
+        return Words(("not", "(", *self.parts, ")"))
+
+    def __str__(self) -> str:
+        """The text."""
+        return " ".join(part if isinstance(part, str) else _text(*part) for part in self.parts)
+
+
+class _Word(Enum):
+    """A row of the tables below: a word, and what reads its arguments."""
+
+    def __init__(self, word: str, read: Callable[[_Reader], Any]) -> None:
+        self.word, self.read = word, read
+
+    def __str__(self) -> str:
+        """The word."""
+        return self.word
+
+    def __repr__(self) -> str:
+        """The name in Python."""
+        return f"{type(self).__name__}.{self.name}"
+
+
+def _text(word: _Word, arguments: Sequence[object]) -> str:
+    shown = (
+        duration_to_text(each.total_seconds()) if isinstance(each, timedelta) else str(each)
+        for each in arguments
+    )
+    return " ".join((word.word, *shown))
+
+
+class Do(_Word):
+    """The actions; `Do.DROP` and `Do.DELAY("200ms")` begin a rule in Python.  A timedelta is a time, too."""
+
+    DROP = (
+        "drop",
+        lambda words: action.Send("drop", lambda query: Reply(dropped=True), action.any_query),
+    )
+    DELAY = "delay", _Reader.delay
+    RCODE = "rcode", _Reader.rcode
     # Not even the SOA record that negative caching needs.
-    "empty": lambda words: action.Send("empty", lambda query: Reply(aa=True)),
-    "nodata": lambda words: action.Deny("nodata", Rcode.NOERROR),
-    "nxdomain": lambda words: action.Deny("nxdomain", Rcode.NXDOMAIN),
-    "truncate": lambda words: action.truncate(words.number(*_RECORDS) if words.has_number() else 0),
-    "ttl": lambda words: action.set_ttl(words.number("a TTL", 0, _MAX_TTL)),
-    "shuffle": lambda words: action.shuffle(),
-    "cut": lambda words: action.cut(words.number(*_RECORDS)),
-    "endpoints": lambda words: action.endpoints(words.number("a number of endpoints", 0, 65535)),
-    "answer": _Reader.answer,
-    "freeze": lambda words: state.freeze(),
-    "lag": lambda words: state.lag(words.seconds(MAX_LIFETIME, low=0.001)[0]),
-    "flap": lambda words: state.flap(words.seconds(MAX_LIFETIME, low=0.001)[0]),
-    "watch": _Reader.watch,
-    "refuse": lambda words: action.ConnectionAction("refuse"),
-    "hang": lambda words: action.ConnectionAction("hang"),
-    "slow": lambda words: action.ConnectionAction(
-        "slow", words.number("a number of octets a second", 1, MAX_COUNT)
-    ),
-    "reset": lambda words: action.ConnectionAction(
-        "reset", words.number("a number of octets", 0, MAX_COUNT) if words.has_number() else None
-    ),
-    "queue-full": lambda words: action.QueueFull(),
-    "restart": lambda words: action.Restart("restart"),
-    "die": _Reader.die,
-}
+    EMPTY = "empty", lambda words: action.Send("empty", lambda query: Reply(aa=True))
+    NODATA = "nodata", lambda words: action.Deny("nodata", Rcode.NOERROR)
+    NXDOMAIN = "nxdomain", lambda words: action.Deny("nxdomain", Rcode.NXDOMAIN)
+    TRUNCATE = (
+        "truncate",
+        lambda words: action.truncate(words.number(*_RECORDS) if words.has_number() else 0),
+    )
+    TTL = "ttl", lambda words: action.set_ttl(words.number("a TTL", 0, _MAX_TTL))
+    SHUFFLE = "shuffle", lambda words: action.shuffle()
+    CUT = "cut", lambda words: action.cut(words.number(*_RECORDS))
+    ENDPOINTS = (
+        "endpoints",
+        lambda words: action.endpoints(words.number("a number of endpoints", 0, 65535)),
+    )
+    ANSWER = "answer", _Reader.answer
+    FREEZE = "freeze", lambda words: state.freeze()
+    LAG = "lag", lambda words: state.lag(words.seconds(MAX_LIFETIME, low=0.001)[0])
+    FLAP = "flap", lambda words: state.flap(words.seconds(MAX_LIFETIME, low=0.001)[0])
+    WATCH = "watch", _Reader.watch
+    REFUSE = "refuse", lambda words: action.ConnectionAction("refuse")
+    HANG = "hang", lambda words: action.ConnectionAction("hang")
+    SLOW = (
+        "slow",
+        lambda words: action.ConnectionAction(
+            "slow", words.number("a number of octets a second", 1, MAX_COUNT)
+        ),
+    )
+    RESET = (
+        "reset",
+        lambda words: action.ConnectionAction(
+            "reset",
+            words.number("a number of octets", 0, MAX_COUNT) if words.has_number() else None,
+        ),
+    )
+    QUEUE_FULL = "queue-full", lambda words: action.QueueFull()
+    RESTART = "restart", lambda words: action.Restart("restart")
+    DIE = "die", _Reader.die
+
+    def __call__(self, *arguments: object) -> Words:
+        """The action with its arguments."""
+        return Words((_text(self, arguments),))
+
+
+class When(_Word):
+    """The selectors; `When.TYPE("AAAA") & When.SHARE(0.5)` stands in a rule in Python."""
+
+    NAME = "name", _Reader.name_is
+    TYPE = "type", _Reader.type_is
+    TRANSPORT = "transport", _Reader.transport
+    CLIENT = "client", _Reader.client
+    POD = "pod", _Reader.pod
+    LABELS = "labels", _Reader.labels
+    ASKED = "asked", _Reader.asked
+    LISTENER = "listener", _Reader.listener
+    FLOW = "flow", _Reader.flow
+    NTH = "nth", lambda words: selector.Nth(words.number("a number", 1, MAX_COUNT))
+    SHARE = "share", lambda words: selector.Share(words.decimal("a share such as 0.5,", 0, 1))
+    AFTER = "after", lambda words: words.period("after")
+    BEFORE = "before", lambda words: words.period("before")
+
+    def __call__(self, *arguments: object) -> Words:
+        """The selector with its arguments."""
+        return Words(((self, arguments),))
+
+
+ACTIONS: Final[Mapping[str, Callable[[_Reader], Action]]] = {each.word: each.read for each in Do}
 SELECTORS: Final[Mapping[str, Callable[[_Reader], Selector]]] = {
-    "name": _Reader.name_is,
-    "type": _Reader.type_is,
-    "transport": _Reader.transport,
-    "client": _Reader.client,
-    "pod": _Reader.pod,
-    "asked": _Reader.asked,
-    "listener": _Reader.listener,
-    "flow": _Reader.flow,
-    "nth": lambda words: selector.Nth(words.number("a number", 1, MAX_COUNT)),
-    "share": lambda words: selector.Share(words.decimal("a share such as 0.5,", 0, 1)),
-    "after": lambda words: words.period("after"),
-    "before": lambda words: words.period("before"),
+    each.word: each.read for each in When
 }
 OPTIONS: Final[Mapping[str, tuple[str, Callable[[_Reader], object]]]] = {
     "seed": ("seed", lambda words: words.number("a seed", 0, MAX_SEED)),

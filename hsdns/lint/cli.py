@@ -68,7 +68,9 @@ class Lint(ReadingCommand):
         """The paths, which may also follow flags, and the flags with their values."""
         paths, rest = list[str](), list[str]()
         takes_value, flags = False, cls.flags()
-        for word in words:
+        for at, word in enumerate(words):
+            if word == "--" and not takes_value:
+                return [*paths, *words[at + 1 :]], rest
             if takes_value or (word.startswith("-") and word != "-"):
                 rest.append(word)
                 found = flags.get(word.lstrip("-"))

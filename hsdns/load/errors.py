@@ -14,12 +14,12 @@ class LoadError(OperatorError):
 
 
 @contextmanager
-def naming_files() -> Iterator[None]:
-    """Raise an OSError of a file as a LoadError with its name, but no error number."""
+def naming_files(hint: str = "") -> Iterator[None]:
+    """Raise an OSError of a file as a LoadError with its name, but no error number; `hint` ends its sentence."""
     try:
         yield
     except OSError as error:
         if error.filename is None or not error.strerror:
             raise
-        sentence = f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+        sentence = f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}{hint}"
         raise LoadError(sentence) from None

@@ -79,8 +79,9 @@ def authority(host: str, port: int) -> str:
 class Plan(msgspec.Struct, frozen=True):
     """A run; `timeout` in nanoseconds, `address` in the socket module's form, `queries` without IDs.
 
-    `weights` give how often each query is sent; empty: in order.  `replies`: whether they are wanted.  `kinds` are the
-    numbers of the queries' kinds, for a sender that can count (results.kind_numbers); empty: it does not count.
+    `weights` give how often each query is sent, `mixes` the same for each stage; empty: in order.  `replies`: whether
+    they are wanted.  `kinds` are the numbers of the queries' kinds, for a sender that can count (results.kind_numbers);
+    empty: it does not count.
     `recorded` has the times and the order of a recording in place of schedule and order.  `portion` is the part that
     this process sends: its number, and how many there are.  With `pods`, these look up names in place of `queries`, so
     the schedule is that of lookups.  `streams`: all queries, or those truncated over UDP, go over connections; None:
@@ -103,6 +104,7 @@ class Plan(msgspec.Struct, frozen=True):
     pods: PodPlan | None = None
     window: int = 0
     most: int = 0
+    mixes: list[list[float]] = []
 
     @property
     def late_after(self) -> int:
@@ -117,7 +119,11 @@ class Plan(msgspec.Struct, frozen=True):
 
     def order(self) -> Iterator[int]:
         """The indexes into `queries` in the order of sending; at least as many as there are times."""
-        found = order(len(self.queries), self.weights, self.schedule.seed)
+        seed = self.schedule.seed
+        found = order(len(self.queries), self.weights, seed)
+        if self.mixes:
+            drawn = [order(len(each), each, seed + at) for at, each in enumerate(self.mixes)]
+            found = (next(drawn[at]) for at in self.schedule.stage_numbers())
         if self.recorded is not None:
             found = iter(array("I", self.recorded.order))
         return self.portion.of(found)

@@ -129,7 +129,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class Questions(NamedTuple):
-    """All questions; `weights` give how often each is sent, empty for in order.
+    """All questions; `weights` give how often each is sent, `mixes` that in each stage, empty for in order.
 
     With `pods`, these look up names instead; their questions become known when they are sent.  `recorded`: when each is
     sent.  `known` has the right answers to the first questions at the time of creation, for truth.Truth.
@@ -141,6 +141,7 @@ class Questions(NamedTuple):
     pods: PodPlan | None = None
     recorded: Recorded | None = None
     known: Sequence[Answer] = ()
+    mixes: Sequence[Sequence[float]] = ()
 
     @property
     def first(self) -> Question:

@@ -69,6 +69,14 @@ class Machine(msgspec.Struct, frozen=True):
     sockets_by: str  # rust or python: the code that sends and receives
 
 
+class ClockReport(msgspec.Struct, frozen=True):
+    """The clock of a generator: microseconds ahead of the coordinator's, by which all began, and their uncertainty."""
+
+    part: str
+    ahead_us: int
+    within_us: int
+
+
 class KneeStep(msgspec.Struct, frozen=True):
     """A run of a search: queries per second, seconds, and the outcome.
 
@@ -98,7 +106,8 @@ class KneeReport(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """A run: the same queries at the same times, under the same changes, to one server or several.
 
-    `generators`: the number of merged reports.  `knee`: a search; the run is then one of its steps.
+    `generators`: the number of merged reports.  `knee`: a search; the run is then one of its steps.  `digest` is that
+    of the plan, the same for all its portions; `clocks` those of the generators, if they began together.
     """
 
     format: str
@@ -108,6 +117,8 @@ class Report(msgspec.Struct, frozen=True):
     servers: list[ServerReport]
     generators: int = 1
     knee: KneeReport | None = None
+    digest: str = ""
+    clocks: list[ClockReport] = []
 
     def finish(self, slack: float | None, limits: Sequence[Limit]) -> Report:
         """Make the figures of servers' counters; `slack` None: answers were not judged."""

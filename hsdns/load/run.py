@@ -156,16 +156,16 @@ class RunOptions(NamedTuple):
     """The other inputs of a run: the changes of the cluster so far, and the display of results.
 
     `show` takes the results by name and the seconds since the begin; with `keeps_going` a run continues even if every
-    query fails; those of the `limits` that abort end the run of a server.  `begin` is a time of the clock, 0 for at
-    once.  `meanwhile` is called repeatedly until the end, and so is `interrupted`, which returns True once to end the
-    run.
+    query fails; those of the `limits` that abort end the run of a server.  `begin` is called when all is prepared, and
+    returns a time of the clock, 0 for at once.  `meanwhile` is called repeatedly until the end, and so is
+    `interrupted`, which returns True once to end the run.
     """
 
     changes: Callable[[], Iterable[float]] = tuple
     show: Callable[[Mapping[str, Results], float], None] = lambda results, seconds: None
     keeps_going: bool = False
     limits: Sequence[Limit] = ()
-    begin: int = 0
+    begin: Callable[[], int] = lambda: 0
     meanwhile: Callable[[], None] = lambda: None
     interrupted: Callable[[], bool] = lambda: False
 
@@ -250,14 +250,11 @@ def carry_out(
     """
     for each in servers:
         each.sending.prepare()
-    begin = clock() + AHEAD
-    if options.begin:
-        if options.begin < begin:
-            late = (begin - options.begin) / SECOND
-            raise LoadError(
-                f"-start-at: the generator was ready {late:.1f} s too late; give a later time"
-            )
-        begin = options.begin
+    begin = options.begin() or clock() + AHEAD
+    if (late := clock() - begin) > 0:
+        raise LoadError(
+            f"this generator heard {late / SECOND:.1f} s too late of the begin; does it get too little CPU time?"
+        )
     runs = []
     for each in servers:
         each.sending.start(begin)

@@ -2,7 +2,9 @@
 
 Path: cli/load.py reads -rate, -time and -arrival -> here -> send/loop.py takes the times one by one.
 Rule 1: a schedule depends only on its arguments; the same seed gives the same schedule.
-Rule 2: the rate of a stage is a line from `first` to `last`.  A query is due when the area below that line reaches its
+Rule 2: a stage may have an arrival, kinds of names and changes of the cluster of its own; one without them has those
+        of the load.
+Rule 3: the rate of a stage is a line from `first` to `last`.  A query is due when the area below that line reaches its
         number (even), the sum of so many exponential steps (poisson), or the number of its burst's first query (burst).
         With slope s that is at 2 n / (first + sqrt(first^2 + 2 s n)).
 
@@ -17,18 +19,13 @@ Rule 2: `late_after` is the time of AT_ONCE queries, for which a socket of ordin
         LATE_AFTER, which a sender in order does not need, to MOST_LATE, so that what is late by more is told at low
         rates too.  The queries of a burst cannot leave at once, so there it is at least BURST_EACH for each.
 Rule 3: a query that is sent later than that is late: its loss may be due to the sender.
-
-The begin of a load by -start-at, so that several generators begin together:
-Rule 1: a time of day has a time zone; `+TIME` is relative to now, or to the start of the Job.
-Rule 2: a time in the past is an error: a generator that begins late is not in step with the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from itertools import count, islice
-from math import log, sqrt
+from itertools import accumulate, chain, count, groupby, islice, repeat, takewhile
+from math import ceil, inf, log, sqrt
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 
@@ -73,45 +70,6 @@ def read_portion(text: str) -> Portion:
             f"the first of {int(count)} is 0/{int(count)}"
         )
     return Portion(int(index), int(count))
-
-
-LONGEST_WAIT: Final = 86_400.0  # seconds from now
-
-
-def read_start(text: str, now: float, origin: float | None = None) -> float:
-    """Read -start-at; return seconds since 1970, like `now`; raise LoadError.
-
-    `origin`: what `+TIME` is relative to; by default `now`.
-    """
-    if text.startswith("+"):
-        seconds = parse_duration(text[1:])
-        if seconds is None:
-            raise LoadError(
-                f'-start-at: "{text[1:]}" in "{text}" is no time; write one such as +30s'
-            )
-        start = (now if origin is None else origin) + seconds
-    else:
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            raise LoadError(
-                f'-start-at: "{text}" is no time with a zone; write one such as 2026-01-31T12:00:00Z, or +30s'
-            )
-        start = moment.timestamp()
-    if start < now:
-        raise LoadError(
-            f"-start-at {text}: that was at {_text(start)}, {now - start:.1f} s ago; "
-            "give a later time, the same to all generators"
-        )
-    if start > now + LONGEST_WAIT:
-        raise LoadError(f"-start-at {text}: that is at {_text(start)}, more than a day from now")
-    return start
-
-
-def _text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 EVEN: Final = "even"
@@ -167,12 +125,20 @@ class Pace:
         return True
 
 
-class Stage(msgspec.Struct, frozen=True):
-    """A part of a schedule: seconds, and queries a second at its begin and its end."""
+class Stage(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """A part of a schedule: seconds, and queries a second at its begin and its end.
+
+    `arrival` "" is that of the schedule; so are no `mix`, the shares of kinds of names, and no `churn`, the changes a
+    second.
+    """
 
     seconds: float
     first: float
     last: float
+    arrival: str = ""
+    burst: int = 1
+    mix: dict[str, int] = {}
+    churn: float | None = None
 
     @property
     def area(self) -> float:
@@ -202,7 +168,26 @@ class Schedule(msgspec.Struct, frozen=True):
     def late_after(self) -> int:
         """The nanoseconds after which a query is late."""
         together = min(round(AT_ONCE / self.fastest * SECOND), MOST_LATE)
-        return max(LATE_AFTER, together, self.burst * BURST_EACH)
+        return max(LATE_AFTER, together, self.largest * BURST_EACH)
+
+    @property
+    def largest(self) -> int:
+        """The most queries of a burst."""
+        return max(self.burst, *(stage.burst for stage in self.stages))
+
+    def churn(self, usual: float, ahead: float) -> list[tuple[float, float]]:
+        """Seconds and changes a second: of each stage, the first of which begins in `ahead` seconds."""
+        rates = [usual if stage.churn is None else stage.churn for stage in self.stages]
+        lengths = [ahead + self.stages[0].seconds, *(each.seconds for each in self.stages[1:])]
+        return list(zip(lengths, rates, strict=True))
+
+    def stage_numbers(self) -> Iterator[int]:
+        """The index of the stage of each query."""
+        ends, at = list(accumulate(stage.area for stage in self.stages)), 0
+        for number in takewhile(ends[-1].__gt__, self._numbers()):
+            while number >= ends[at]:
+                at += 1
+            yield at
 
     def times(self, portion: Portion = WHOLE) -> Iterator[int]:
         """When each query of a portion is due, in nanoseconds from the begin; they never fall."""
@@ -227,18 +212,27 @@ class Schedule(msgspec.Struct, frozen=True):
             passed += area
 
     def _numbers(self) -> Iterator[float]:
-        """The areas at which queries are due."""
-        if self.arrival == POISSON:
-            random, number = Random(self.seed).random, 0.0
-            while True:
-                number -= log(1.0 - random())  # like Random.expovariate(1.0), inline
-                yield number
-        elif self.arrival == BURST:
-            for first in count(0, self.burst):
-                for _ in range(self.burst):
-                    yield first
-        else:
-            yield from count()
+        """The areas at which queries are due, and inf at the end."""
+        begin = end = 0.0
+        ways = groupby(self.stages, lambda each: (each.arrival or self.arrival, each.burst))
+        for at, ((arrival, burst), stages) in enumerate(ways):
+            for stage in stages:
+                end += stage.area
+            found = _arrivals(arrival, max(burst, self.burst), Random(self.seed + at), begin)
+            yield from takewhile(end.__gt__, found)
+            begin = end
+        yield from repeat(inf)
+
+
+def _arrivals(arrival: str, burst: int, random: Random, begin: float) -> Iterator[float]:
+    """The areas from `begin` on at which queries are due."""
+    if arrival == POISSON:
+        draw, number = random.random, begin
+        while True:
+            number -= log(1.0 - draw())  # like Random.expovariate(1.0), inline
+            yield number
+    first = count(ceil(begin), burst if arrival == BURST else 1)
+    yield from chain.from_iterable(map(repeat, first, repeat(burst))) if arrival == BURST else first
 
 
 def read_stages(text: str, seconds: float | None) -> tuple[Stage, ...]:

@@ -25,7 +25,7 @@ from hsdns.corefile.tree import Directive, did_you_mean
 from hsdns.faults.dry_run import never_matches
 from hsdns.faults.handler import NO_PODS, FaultHandler
 from hsdns.faults.rules import Rule, RuleError, Rules, Wanted, hits_metric
-from hsdns.faults.selector import NO_QUERY, PodOf, Zone
+from hsdns.faults.selector import NO_QUERY, ClientPod, PodOf, Zone
 from hsdns.faults.state import StateAction, WatchAction, needs
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
@@ -38,6 +38,9 @@ from hsdns.wire.message import Reply
 NO_POD: Final = (
     'no kubernetes block knows pods; write "pods verified" in it, or "client ADDRESS" in the rule'
 )
+
+
+NO_LABELS: Final = 'no kubernetes block keeps the labels of pods; write "pods verified" in it and "metadata" beside it'
 
 
 class Fault(Plugin):
@@ -93,13 +96,9 @@ class Fault(Plugin):
         for directive, wanted in self._wanted:
             if why := why_never(wanted, handlers) or self._misses_cluster(wanted):
                 raise directive.error(f"the rule can never match: {why}")
-        pod_of = pod_finder(handlers)
-        if pod_of is not None:
-            self._pod_of = pod_of
-            return
-        for directive, wanted in self._wanted:
-            if needs_pods(wanted):
-                raise directive.error(NO_POD)
+            if why := lacks_pods(wanted, handlers):
+                raise directive.error(why)
+        self._pod_of = pod_finder(handlers) or NO_PODS
 
     async def start(self, runtime: Runtime) -> None:
         """Activate the rules."""
@@ -142,16 +141,23 @@ def pod_finder(plugins: Iterable[object]) -> PodOf | None:
     if not blocks:
         return None
 
-    def find(address: str) -> tuple[bytes, str] | None:
-        found = (each.store.pods.of_client(address) for each in blocks)
-        return next((pod for pod in found if pod is not None), None)
+    def find(address: str) -> ClientPod | None:
+        for pods in (each.store.pods for each in blocks):
+            pod = pods.of_client(address)
+            if pod is not None:
+                return ClientPod(*pod, None if pods.labels is None else pods.labels.get(pod, {}))
+        return None
 
     return find
 
 
-def needs_pods(wanted: Wanted) -> bool:
-    """Whether a rule has a `pod` selector."""
-    return any(part.word == "pod" for part in wanted.selector.parts())
+def lacks_pods(wanted: Wanted, plugins: Iterable[object]) -> str:
+    """Why no block can tell the Pods that a rule is about; "" if one can, or if it is about none."""
+    words = {part.word for part in wanted.selector.parts()}
+    known = [each.state.settings for each in blocks_of(plugins)]
+    if words & {"pod", "labels"} and not any(each.pods for each in known):
+        return NO_POD
+    return NO_LABELS if "labels" in words and not any(each.pod_labels for each in known) else ""
 
 
 async def _no_lookup(request: Request) -> Reply:

@@ -8,7 +8,7 @@ Rule 3: a signal sets a flag that is checked between two lines: no entry is writ
 Rule 4: the exit status is 0 if this command ended the recording, 2 if the server ended it, or could not be reached.
 
 `hsdns replay status|pause|run|step|speed`: shows and controls the replay of a recording in a running server:
-Rule: the exit status is 1 for a refused command line, 2 if no server could be reached, or it replays nothing.
+Rule: the exit status is 2 for bad input, or if no server could be reached, or it replays nothing.
 
 The entries of a recording, made of the streams of a control door:
 Rule 1: the recording begins with the first whole state; queries before it are left out.
@@ -79,7 +79,6 @@ class Record(ServerCommand):
     name = "record"
     forms = "hsdns record FILE [FLAG...]  record into a file, - is standard output"
     most_words = ANY
-    bad = 1
 
     zone: Annotated[
         str | None, flag("a zone of the block to record, if the server has several", "ZONE")
@@ -324,7 +323,6 @@ class Replay(ServerCommand):
        hsdns replay speed NUMBER [FLAG...]  go on so many times as fast; 0 does not wait"""
     most_words = ANY
     suggested = WORDS
-    bad = refused = 1
 
     o: Annotated[
         str,

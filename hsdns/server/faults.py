@@ -49,12 +49,11 @@ from hsdns.faults.state import StateAction
 from hsdns.faults.words import read_rule
 from hsdns.metrics import Registry
 from hsdns.plugins.fault import (
-    NO_POD,
     Fault,
     behind,
     cluster_zones,
     hold,
-    needs_pods,
+    lacks_pods,
     pod_finder,
     why_never,
 )
@@ -468,8 +467,8 @@ class StandingFaults:
         self.rules.expire(self._clock())
         servers = [served.listen.server for served in configuration.listeners]
         wanted = read_rule(words, servers)
-        if needs_pods(wanted) and self._pod_finder(configuration) is None:
-            raise RuleError(NO_POD)
+        if self.pod_of is None and (lack := lacks_pods(wanted, configuration.plugins)):
+            raise RuleError(lack)
         rule = self.rules.make(wanted, self._clock(), lifetime)
         zones = [zone for zone, _ in _zones_for(wanted, configuration)]
         why = why_never(wanted, configuration.plugins) or never_matches(

@@ -5,7 +5,8 @@
 
 `hsdns_cluster` is the same as a pytest fixture (hsdns/pytest_plugin.py).  See docs/testing.md.
 
-    cluster.py    Cluster: what a test starts and asks, what the server answers now, and Python's own getaddrinfo
+    cluster.py    Cluster: what a test starts and asks, and what the server answers now
+    patch.py      the resolvers of Python and of its libraries, led to the cluster
     objects.py    Service, Endpoint and StatefulSet: how a test changes the objects -> documents -> events
     server.py     the server on its thread, and what notes each query there
     queries.py    the queries that came, and assertions about them
@@ -14,6 +15,7 @@
     errors.py     what is wrong with a call
 """
 
+from hsdns.faults.words import Do, When
 from hsdns.testing.cluster import Cluster
 from hsdns.testing.errors import ClusterError, NoNamespaces
 from hsdns.testing.fault import Fault, Scenario
@@ -24,6 +26,7 @@ from hsdns.testing.queries import Queries, Query
 __all__ = [
     "Cluster",
     "ClusterError",
+    "Do",
     "Endpoint",
     "Fault",
     "NoNamespaces",
@@ -33,4 +36,5 @@ __all__ = [
     "Scenario",
     "Service",
     "StatefulSet",
+    "When",
 ]

@@ -5,13 +5,6 @@ Rule 1: when a call returns, answers show its change; calls of several threads a
 Rule 2: every call on a cluster that has ended raises ClusterError.
 
 Waits for answers of the server of a test's cluster; these queries are not recorded.
-
-Makes Python's own resolver query a test's cluster: socket.getaddrinfo and related functions:
-Rule 1: the machine still resolves addresses, `localhost` and its own name, which are in a pod's /etc/hosts; all other
-        names are looked up with the search list of a pod.
-Rule 2: asyncio's loop, trio and aiohttp's ThreadedResolver call socket.getaddrinfo, so they need no change; aiohttp's
-        AsyncResolver has its own resolver and is replaced too.  uvloop resolves names in compiled code: it needs a pod.
-Rule 3: at the end, all functions are restored.
 """
 
 from __future__ import annotations
@@ -21,42 +14,34 @@ import itertools
 import json
 import logging
 import os
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from importlib.resources import files
-from importlib.util import find_spec
 from ipaddress import ip_network
-from random import Random
-from typing import Any, Final, Self, Unpack
-from unittest.mock import patch as replaced
+from typing import Any, Final, Self
 
-from hsdns.ask.lookup import Sockets
-from hsdns.resolver import glibc, musl
+from hsdns.faults.words import Do, Words
 from hsdns.resolver.model import (
     Answer,
-    Model,
     Packet,
-    Result,
     answer_of,
-    look_up,
     wire_of,
 )
 from hsdns.testing.errors import ClusterError, checks_keywords, hides, unknown
-from hsdns.testing.fault import Fault, Keywords, Scenario, rule_words
+from hsdns.testing.fault import Fault, Scenario, rule_words
 from hsdns.testing.fault import find as find_scenario
 from hsdns.testing.objects import Objects, Ports, Service, StatefulSet, port_list
+from hsdns.testing.patch import PodResolver, patched
 from hsdns.testing.pod import (
     NAMESPACE,
     POD_NETWORK,
     Pod,
     PodIdentity,
     forms,
-    resolv_conf,
 )
 from hsdns.testing.queries import Queries
 from hsdns.testing.server import LOOPBACK, ServerThread
@@ -123,122 +108,7 @@ def _answer(ask: Callable[[bytes], bytes | None], name: str, rrtype: int) -> Ans
     return Answer(Rcode.SERVFAIL) if reply is None else answer_of(reply, packet)
 
 
-# A failed lookup has a traceback without lines of this module, like a failure of the C library.
-__tracebackhide__ = lambda raised: hides(raised) or isinstance(raised.value, socket.gaierror)  # noqa: E731 - a value
-
-# The machine's own names, and names that resolvers never query.
-LOCAL: Final = ("", "localhost", "localhost.localdomain", "ip6-localhost")
-FAMILIES: Final = {socket.AF_INET: (RRType.A,), socket.AF_INET6: (RRType.AAAA,)}
-# The C libraries, whose getaddrinfo Python calls.
-MODELS: Final[dict[str, type[Model]]] = {each.name: each for each in (glibc.Glibc, musl.Musl)}
-CODES: Final = {
-    glibc.AGAIN: socket.EAI_AGAIN,
-    glibc.NODATA: socket.EAI_NODATA,
-    musl.AGAIN: socket.EAI_AGAIN,
-    musl.NODATA: socket.EAI_NODATA,
-}  # all others are EAI_NONAME
-_Host = bytes | str | None
-
-
-class PodResolver:
-    """Looks up names as a program in a pod does; `find_server` returns the server's address and port."""
-
-    def __init__(
-        self, find_server: Callable[[], tuple[str, int]], namespace: str, resolver: str
-    ) -> None:
-        if resolver not in MODELS:
-            raise unknown("there is no model of a resolver", resolver, MODELS)
-        self._find_server = find_server
-        self._model = MODELS[resolver]
-        self._conf = resolv_conf(namespace)
-        self._machine = socket.getaddrinfo
-        self._own_name = socket.gethostname()
-
-    def getaddrinfo(
-        self,
-        host: _Host,
-        port: bytes | str | int | None,
-        family: int = 0,
-        type: int = 0,  # noqa: A002 - as in socket.getaddrinfo
-        proto: int = 0,
-        flags: int = 0,
-    ) -> list[Any]:
-        """As socket.getaddrinfo; raise socket.gaierror."""
-        name = _text(host)
-        if self._is_local(name) or flags & socket.AI_NUMERICHOST:
-            return self._machine(host, port, family, type, proto, flags)
-        types = FAMILIES.get(socket.AddressFamily(family), (RRType.A, RRType.AAAA))
-        found: list[Any] = []
-        for address in self._look_up(name, types):
-            numeric = flags & ~(socket.AI_CANONNAME | socket.AI_ADDRCONFIG) | socket.AI_NUMERICHOST
-            found += self._machine(address, port, family, type, proto, numeric)
-        if flags & socket.AI_CANONNAME and found:
-            found[0] = (*found[0][:3], name, found[0][4])
-        return found
-
-    def gethostbyname(self, host: str) -> str:
-        """As socket.gethostbyname; raise socket.gaierror."""
-        found: str = self.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0]
-        return found
-
-    def gethostbyname_ex(self, host: str) -> tuple[str, list[str], list[str]]:
-        """As socket.gethostbyname_ex; raise socket.gaierror."""
-        found = self.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
-        return host, [], [each[4][0] for each in found]
-
-    def _is_local(self, name: str) -> bool:
-        plain = name.lower().removesuffix(".")
-        return (
-            plain in LOCAL or plain == self._own_name.lower() or is_address(name.partition("%")[0])
-        )
-
-    def _look_up(self, name: str, types: tuple[int, ...]) -> tuple[str, ...]:
-        async def ask() -> Result:
-            model = self._model(self._conf, Random())
-            sockets = Sockets(model, self._find_server(), Random())
-            return (await look_up(model, name, types, sockets)).result
-
-        result = Result((), glibc.NONAME, "")
-        with (
-            suppress(ValueError),
-            ThreadPoolExecutor(1) as thread,
-        ):  # this thread may run a loop of its own
-            result = thread.submit(asyncio.run, ask()).result()
-        if not result.addresses:
-            raise socket.gaierror(CODES.get(result.error, socket.EAI_NONAME), result.error)
-        return result.addresses
-
-
-@contextmanager
-def patched(resolver: PodResolver) -> Iterator[None]:
-    """Use a resolver for all lookups of the process."""
-    names = ("getaddrinfo", "gethostbyname", "gethostbyname_ex")
-    with replaced.multiple(socket, **{name: getattr(resolver, name) for name in names}):
-        # Without aiodns aiohttp has only the resolver that calls getaddrinfo, and may not be loaded at all.
-        if "aiohttp" not in sys.modules and find_spec("aiodns") is None:
-            yield
-            return
-        from aiohttp.resolver import AsyncResolver, ThreadedResolver  # noqa: PLC0415 - it takes 0.1 s
-
-        async def resolve(
-            self: object, host: str, port: int = 0, family: int = socket.AF_INET
-        ) -> Any:
-            return await ThreadedResolver().resolve(host, port, socket.AddressFamily(family))
-
-        with replaced.object(AsyncResolver, "resolve", resolve):
-            yield
-
-
-def _text(host: _Host) -> str:
-    if host is None:
-        return ""
-    if isinstance(host, bytes):
-        return host.decode("ascii", "replace")
-    try:
-        return host.encode("idna").decode()  # as socket.getaddrinfo does
-    except UnicodeError:
-        return host
-
+__tracebackhide__ = hides
 
 log = logging.getLogger("hsdns.testing")
 
@@ -390,7 +260,10 @@ class Cluster:
         return made
 
     def apply(self, manifest: str | Mapping[str, Any]) -> None:
-        """Add or replace objects: a text in YAML or JSON, or one object as a mapping."""
+        """Add or replace objects: a text in YAML or JSON, or one object as a mapping.
+
+        A kind that is not known, or no object that DNS is about, raises ClusterError.
+        """
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
         with self.changing() as objects:
             objects.apply_text(text)
@@ -431,6 +304,18 @@ class Cluster:
         __tracebackhide__ = True
         wait_answer(lambda wire: self.server.ask(wire), name, addresses, within)
 
+    async def wait_answer_async(
+        self, name: str, addresses: Sequence[str], *, within: float = 0.05
+    ) -> None:
+        """The same in a coroutine of asyncio or trio, whose loop goes on."""
+        __tracebackhide__ = True
+        waiting = partial(self.wait_answer, name, addresses, within=within)
+        trio: Any = sys.modules.get("trio")
+        if trio is not None and trio.lowlevel.in_trio_run():
+            await trio.to_thread.run_sync(waiting)
+        else:
+            await asyncio.to_thread(waiting)
+
     @checks_keywords
     def pod(
         self, name: str | None = None, *, namespace: str = NAMESPACE, resolver: str = "system"
@@ -452,18 +337,41 @@ class Cluster:
 
         `resolver` is the C library whose lookups are simulated: glibc or musl.
         """
-        self.server  # noqa: B018 - it raises
-        return patched(PodResolver(lambda: (self.address, self.port), namespace, resolver))
+        return patched(self._resolver(namespace, resolver))
 
-    def fault(self, rule: str, **keywords: Unpack[Keywords]) -> Fault:
+    @checks_keywords
+    def resolve(
+        self, name: str, *, namespace: str = NAMESPACE, resolver: str = "glibc"
+    ) -> list[str]:
+        """The addresses that a program in a pod gets for a name; raise socket.gaierror."""
+        types = (RRType.A, RRType.AAAA)
+        return [*self._resolver(namespace, resolver).addresses(name, types)]
+
+    def _resolver(self, namespace: str, resolver: str) -> PodResolver:
+        def exists(name: str) -> bool:
+            return _answer(self.server.ask, name, RRType.A).rcode == Rcode.NOERROR
+
+        return PodResolver((self.address, self.port), exists, namespace, resolver)
+
+    @checks_keywords
+    def fault(
+        self,
+        rule: str | Do | Words,
+        *selectors: str | Words,
+        times: int | None = None,
+        seed: int | None = None,
+        named: str | None = None,
+    ) -> Fault:
         """Make DNS misbehave within `with cluster.fault(...) as fault:`; raise ClusterError.
 
-        `rule` is an action such as "drop" or "delay 200ms", or a whole rule such as "drop type AAAA share 0.5".  The
-        keywords are its selectors and options; selectors are evaluated in the order of Keywords.  `after` and
-        `before` in seconds, or as text.  A name is written as in assert_asked().
+        `rule` is an action such as Do.DROP or "delay 200ms", or a whole rule such as "drop type AAAA share 0.5".  All
+        `selectors` must match, such as When.TYPE("AAAA") or "type AAAA".  In When.NAME() a name is written as in
+        assert_asked(), and When.POD() takes a pod of the cluster.
         """
         self.server  # noqa: B018 - it raises
-        return Fault(rule_words(rule, keywords, self._pods, next(self._seeds)), self)
+        options = {"times": times, "seed": seed, "named": named}
+        words = rule_words((rule, *selectors), options, self._pods, next(self._seeds))
+        return Fault(words, self)
 
     @checks_keywords
     def scenario(self, name: str, *, about: str | None = None) -> Scenario:

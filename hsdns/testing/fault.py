@@ -5,11 +5,9 @@ Rule 1: the rule is active from the beginning of the `with` to its end; its hits
 Rule 2: before hits are read, the server handles all queries that have arrived.
 Rule 3: a failed assertion about hits shows the rule, and the queries received while it was active.
 
-A fault as a test writes it: a rule as text, or its action with keywords -> the words of a rule:
-Rule 1: the server evaluates the keywords in this order, `share` last, so that `share=0.5` is half of the queries that
-        all other keywords match.
-Rule 2: a name is written as in a pod (pod.py), unless the rule is text.
-Rule 3: a rule without a seed gets its number in the cluster as seed, so that every run of a test is the same.
+A fault as a test writes it: an action and selectors, as text or as objects (faults/words.py) -> the words of a rule:
+Rule 1: a name in When.NAME() is written as in a pod (pod.py), one in a text as in a rule.
+Rule 2: a rule without a seed gets its number in the cluster as seed, so that every run of a test is the same.
 
 A fault scenario in a test: a known DNS failure, step by step, as the test advances its time:
 Rule 1: the steps of second 0 are done at the beginning of the `with`, later steps when the test advances to them, so
@@ -24,16 +22,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Final, Self, TypedDict
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from hsdns.corefile.properties import duration_to_text
 from hsdns.fault_scenarios.scenario import Scenario as File
 from hsdns.fault_scenarios.scenario import ScenarioError, Step, load, name_of
 from hsdns.faults.rules import Rule, RuleError
-from hsdns.faults.words import read_rule
-from hsdns.testing.errors import ClusterError, check_keywords, hides, unknown
+from hsdns.faults.words import Do, When, Words, read_rule
+from hsdns.testing.errors import ClusterError, hides, unknown
 from hsdns.testing.pod import NAMESPACE, Pod, PodIdentity, forms
 from hsdns.testing.queries import Query
 
@@ -43,95 +42,62 @@ if TYPE_CHECKING:
 __tracebackhide__ = hides
 
 
-class Keywords(TypedDict, total=False):
-    """The keywords of cluster.fault(), in the order of evaluation; None is as if it were not given."""
-
-    client: str | None
-    pod: Pod | str | None
-    transport: str | None
-    name: str | None
-    below: str | None
-    qtype: str | None
-    flow: str | None
-    after: float | str | None
-    before: float | str | None
-    nth: int | None
-    share: float | None
-    times: int | None
-    seed: int | None
-    named: str | None
-
-
-OPTIONS: Final = ("times", "seed", "named")
-AS_TEXT: Final = {
-    "qtype": "type",
-    "below": "name below",
-}  # keywords that have another word in a rule
-
-
 def rule_words(
-    rule: str, keywords: Keywords, pods: Mapping[str, PodIdentity], seed: int
+    parts: Sequence[object],
+    options: Mapping[str, object],
+    pods: Mapping[str, PodIdentity],
+    seed: int,
 ) -> list[str]:
     """The words of a valid rule; raise ClusterError.  `pods` are the client pods, `seed` is the default seed."""
-    check_keywords("fault", keywords, ("rule", *Keywords.__annotations__))
-    if not isinstance(rule, str):
-        raise ClusterError(f'a fault begins with what it does, such as "drop"; {rule!r} is no text')
-    words = rule.split()
+    words: list[str] = []
     try:
-        written = read_rule(words)
-        if written.action.about == "miss":
+        for number, part in enumerate(parts):
+            if not isinstance(part, str | Do | Words):
+                raise ClusterError(
+                    f'a fault has parts such as Do.DROP or "drop", and When.TYPE("A"); {part!r} is none'
+                )
+            text = f"( {part} )" if number and " or " in str(part) else str(part)
+            pieces = part.parts if isinstance(part, Words) else (text,)
+            for each in pieces:
+                words += each.split() if isinstance(each, str) else _selector(*each, pods)
+            if number == 0 and len(parts) > 1 and (first := read_rule(words)).selector.text:
+                raise ClusterError(
+                    f'"{part}" has selectors; write all of them in the text, or all after its action'
+                )
+        first = read_rule(words)
+        if first.action.about == "miss":
             raise ClusterError(
                 f'"{words[0]}" is about a queue that the cluster of a test does not have; '
                 '"drop share 0.5" loses queries, too'
             )
-        values = ((word, keywords.get(word)) for word in Keywords.__annotations__)
-        given = {word: value for word, value in values if value is not None}
-        options = {word: str(value) for word, value in given.items() if word in OPTIONS}
-        selectors = [word for word in given if word not in OPTIONS]
-        if written.selector.text and selectors:
-            raise _split(rule, "selectors", selectors[0])
-        if given and (written.name, written.seed, written.lifetime, written.times) != (None,) * 4:
-            raise _split(rule, "options", next(iter(given)))
-        if written.seed is None:
-            options.setdefault("seed", str(seed))
-        for word in selectors:
-            words += _selector(word, given[word], pods)
-        words += [part for option in options.items() for part in option]
-        if "pod" in given and written.action.about != "query":
+        given = {word: str(value) for word, value in options.items() if value is not None}
+        if first.seed is None:
+            given.setdefault("seed", str(seed))
+        words += [text for option in given.items() for text in option]
+        wanted = read_rule(words)
+        about_pods = any(each.word == "pod" for each in wanted.selector.parts())
+        if about_pods and wanted.action.about != "query":
             raise ClusterError(
                 f'"{words[0]}" is not about queries, and a pod is known by its queries alone; leave "pod" out'
             )
-        read_rule(words)
     except RuleError as error:
         raise ClusterError(f'the fault "{" ".join(words)}": {error}') from None
     return words
 
 
-def _split(rule: str, what: str, word: str) -> ClusterError:
-    return ClusterError(
-        f'"{rule}" has {what}, which the keyword "{word}" would follow; '
-        f'write "{AS_TEXT.get(word, word)}" in the text too, or all of it as keywords'
-    )
-
-
-def _selector(word: str, value: object, pods: Mapping[str, PodIdentity]) -> list[str]:
-    if word == "qtype":
-        return ["type", str(value).upper()]
-    if word == "pod":
-        name = value.name if isinstance(value, Pod) else str(value)
+def _selector(
+    word: When, arguments: Sequence[object], pods: Mapping[str, PodIdentity]
+) -> list[str]:
+    *before, last = arguments or ("",)
+    if word is When.POD and "/" not in str(last):
+        name = last.name if isinstance(last, Pod) else str(last)
         if name not in pods:
             raise unknown("there is no pod", name, pods)
-        return ["pod", f"{pods[name].namespace}/{name}"]
-    if word in ("name", "below"):
-        below = ["below"] if word == "below" else []
-        found = [["name", *below, f"{form}."] for form in forms(str(value), NAMESPACE)]
-        if len(found) == 1:
-            return found[0]
-        rest = [part for each in found[1:] for part in ("or", *each)]
-        return ["(", *found[0], *rest, ")"]
-    if word in ("after", "before") and isinstance(value, int | float):
-        return [word, duration_to_text(value)]
-    return [word, *str(value).split()]
+        last = f"{pods[name].namespace}/{name}"
+    elif word is When.NAME and last and before in ([], ["below"]):
+        found = [Words(((word, (*before, f"{each}.")),)) for each in forms(str(last), NAMESPACE)]
+        return str(reduce(or_, found)).split()
+    return str(word(*before, last)).split()
 
 
 SHOWN: Final = 10  # queries in a failure

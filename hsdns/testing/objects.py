@@ -21,7 +21,7 @@ import msgspec
 
 from hsdns.cluster.controllers.address import FAMILIES, family_of
 from hsdns.cluster.controllers.document import NOT_READY, READY, Document
-from hsdns.cluster.controllers.kinds import PodManifest
+from hsdns.cluster.controllers.kinds import KINDS, PodManifest
 from hsdns.cluster.controllers.simulation import running_pods, simulate
 from hsdns.cluster.controllers.workload import RunningPod
 from hsdns.cluster.objects import (
@@ -101,8 +101,20 @@ class Objects:
         self._add(documents)
 
     def apply_text(self, text: str) -> None:
-        """Add or replace the objects of a text in YAML or JSON."""
-        self._add(_read(text.encode(), "manifest", self._warn))
+        """Add or replace the objects of a text in YAML or JSON; raise ClusterError for unknown kinds."""
+        remarks: list[str] = []
+        documents = _read(text.encode(), "manifest", remarks.append)
+        for each in remarks:
+            sentence, ignored, hint = each.partition(", so the object is ignored")
+            if ignored:
+                raise ClusterError(f"{sentence}{hint}")
+            self._warn(each)
+        if not documents and text.strip():
+            known = ", ".join(sorted({kind for _, kind in KINDS}))
+            raise ClusterError(
+                f"manifest: nothing in it says something to DNS; kinds that do are {known}"
+            )
+        self._add(documents)
 
     def apply_paths(self, paths: Sequence[str]) -> None:
         """Add or replace the objects of files and folders."""

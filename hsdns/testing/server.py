@@ -32,6 +32,7 @@ from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import Corefile
 from hsdns.faults.action import Restart
 from hsdns.faults.rules import Bite, Rule, RuleError
+from hsdns.faults.selector import ClientPod
 from hsdns.metrics import Registry
 from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
@@ -314,9 +315,9 @@ class ServerThread:
         listener.stop_reading()
         listener.close()
 
-    def _pod_of(self, address: str) -> tuple[bytes, str] | None:
+    def _pod_of(self, address: str) -> ClientPod | None:
         found = (each for each in self._pods if each.address == address)
-        return next(((each.namespace.encode(), each.name) for each in found), None)
+        return next((ClientPod(each.namespace.encode(), each.name) for each in found), None)
 
 
 async def _until(holds: Callable[[], bool]) -> None:

@@ -109,7 +109,7 @@ async def serve(port: int, cluster: Cluster, changes: float) -> None:
     await api.start()
     if not changes:
         await asyncio.Event().wait()
-    async for count in due_changes(changes, asyncio.get_running_loop().time):
+    async for count in due_changes([(1.0, changes)], asyncio.get_running_loop().time):
         for _ in range(count):
             history.put(made.change())
         api.changed()

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -75,25 +76,24 @@ def run(folder: Path, rate: int, seconds: float, churn: int, *, freezes: bool = 
     port, api, control, out = free_port(), free_port(), folder / "c.sock", folder / "report.json"
     out.unlink(missing_ok=True)
     serve, text = (*HSDNS, "serve", "-control", str(control)), corefile(port, api, ())
-    begin = time.time() + START
-    at = datetime.fromtimestamp(begin, UTC).isoformat()
     words = churn_words(
         {"hsdns": port}, api, f"services={SERVICES} endpoints={ENDPOINTS}", str(rate), churn,
         "-time", f"{seconds:g}s", "-max-time", f"{seconds:g}s", "-arrival", f"burst={BURST}", "-probes", "0",
-        "-edns", "1232", "-wait", f"{START:g}s", "-start-at", at, "-live", "none", "-json", str(out),
+        "-edns", "1232", "-wait", f"{START:g}s", "-json", str(out),
     )  # fmt: skip
     frozen, memory, cpu = None, 0, (0.0, 0.0)
     with (
         start(folder, "hsdns", text, words=serve) as server,
         Process("load", words, folder, cwd=ROOT) as load,
     ):
-        deadline = begin + seconds + _GRACE
+        deadline = time.time() + START + seconds + _GRACE
         while load.is_running:
             with suppress(BenchmarkError):  # it has ended meanwhile
                 memory = max(memory, load.memory().now)
                 cpu = server.cpu(), load.cpu()
             server.check()
-            if freezes and frozen is None and time.time() > begin + seconds / 2:
+            passed = re.findall(r"^(\d+)/\d+ s, ", load.printed(), re.MULTILINE)
+            if freezes and frozen is None and max(map(int, passed), default=0) >= seconds / 2:
                 frozen = freeze(control)
             if time.time() > deadline:
                 raise BenchmarkError(f"hsdns load did not end:\n{load.printed()}")

@@ -12,7 +12,7 @@ from hsdns.sources import SOURCES
 def test_all_commands() -> None:
     found = {command.name: command for command in described_commands()}
     assert list(found) == ["", *SUBCOMMANDS]
-    assert found[""].usage == ("hsdns [FLAG...]", "hsdns COMMAND [FLAG...]")
+    assert found[""].usage == ("hsdns COMMAND [FLAG...]", "hsdns [FLAG...]")
     assert found[""].words == tuple(SUBCOMMANDS)
     assert found["serve"].usage == ("hsdns serve [FLAG...]",)
     assert found["serve"].flags == Serve.flags()

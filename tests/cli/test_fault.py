@@ -87,8 +87,8 @@ LOSSY = "lossy: standing, 9m58s left, 1 of 3 queries hit\n  drop type AAAA share
         ("add drop type A --dry-run", "faults?dry-run=1000", lines({**TRIED, "may": 3}), 0, TEXT.replace("2 of", "0 of") + "3 may have been hit\nnote: so it is\n", ""),
         ("add drop type A --dry-run -o json", "faults?dry-run=1000", lines(TRIED, SEEN), 0, f"{json.dumps(TRIED)}\n{json.dumps(SEEN)}\n", ""),
         ("add -dry-run drop", "faults?dry-run=1000", lines(TRIED, *MANY), 0, TEXT.replace("2 of", "22 of") + SHOWN + "       and 2 others; -o json has all\nnote: so it is\n", ""),
-        ("add dorp", "faults", reply(b'{"error": "dorp?"}', "400 Bad Request"), 1, "", "dorp?\n"),
-        ("list", "faults", reply(b'{"error": "not started for faults"}', "403 Forbidden"), 1, "", "not started for faults\n"),
+        ("add dorp", "faults", reply(b'{"error": "dorp?"}', "400 Bad Request"), 2, "", "dorp?\n"),
+        ("list", "faults", reply(b'{"error": "not started for faults"}', "403 Forbidden"), 2, "", "not started for faults\n"),
         ("list", "faults", reply(b'{"error": "it starts"}', "503 Service Unavailable"), 2, "", "it starts\n"),
     ],
 )  # fmt: skip
@@ -108,7 +108,7 @@ def test_commands(
 
 @pytest.mark.parametrize(("line", "error"), columns(TABLES, "fault that is refused"))
 def test_refused(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fault", *line.split()]) == 1
+    assert main(["fault", *line.split()]) == 2
     assert capsys.readouterr() == ("", f"{error}\n")
 
 

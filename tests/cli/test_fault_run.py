@@ -102,10 +102,10 @@ def test_ctrl_c_removes_the_rules(
 @pytest.mark.parametrize(
     ("text", "flags", "answer", "status", "error"),
     [
-        (SHORT, "", reply(b'{"error": "no zone"}', "400 Bad Request"), 1, "no zone"),
-        (SHORT.replace("seconds", 'own = "it needs more"\nseconds', 1), "", lines(), 1, "own is not for a server that runs: it needs more; with -own it has a cluster of its own"),
-        (SHORT, "-ask", lines(), 1, "-ask is for a cluster of its own; add -own, or ask with hsdns resolve"),
-        (SHORT, "-name a..b", lines(), 1, '-name: "a..b" is not a domain name: '),
+        (SHORT, "", reply(b'{"error": "no zone"}', "400 Bad Request"), 2, "no zone"),
+        (SHORT.replace("seconds", 'own = "it needs more"\nseconds', 1), "", lines(), 2, "own is not for a server that runs: it needs more; with -own it has a cluster of its own"),
+        (SHORT, "-ask", lines(), 2, "-ask is for a cluster of its own; add -own, or ask with hsdns resolve"),
+        (SHORT, "-name a..b", lines(), 2, '-name: "a..b" is not a domain name: '),
     ],
 )  # fmt: skip
 def test_refused(

@@ -93,7 +93,7 @@ def test_a_rule_without_a_hit_fails(own: str, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(("line", "error"), columns(TABLES, "fault run that is refused"))
 def test_refused(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fault", *line.split()]) == 1
+    assert main(["fault", *line.split()]) == 2
     out, err = capsys.readouterr()
     assert (out, err.startswith(error), err.count("\n")) == ("", True, 1), err
 
@@ -101,7 +101,7 @@ def test_refused(line: str, error: str, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.sockets
 def test_a_server_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
-    assert main(["fault", "matrix", "conntrack-race", "-server", "127.0.0.1", "-p", str(port)]) == 1
+    assert main(["fault", "matrix", "conntrack-race", "-server", "127.0.0.1", "-p", str(port)]) == 2
     assert (
         capsys.readouterr().err
         == f"127.0.0.1 port {port} does not answer over TCP: Connection refused\n"

@@ -122,7 +122,7 @@ def test_upstreams_beside_the_corefile_of_a_cluster(
 @pytest.mark.sockets
 def test_a_corefile_without_a_cluster(api: ApiThread, capsys: pytest.CaptureFixture[str]) -> None:
     Path("Corefile").write_text("lab.test {\n    whoami\n}\n")
-    assert main(["names", "-conf", "Corefile", "-kubeconfig", "config"]) == 1
+    assert main(["names", "-conf", "Corefile", "-kubeconfig", "config"]) == 2
     assert capsys.readouterr().err == (
         "-kubeconfig: it needs a kubernetes block, and Corefile has none; "
         'add "kubernetes cluster.local" or leave -kubeconfig out\n'

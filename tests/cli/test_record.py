@@ -145,13 +145,13 @@ def test_standard_output(
 def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     with telling(*BEGIN):
         status, _, errors = run("no/shop.rec -control c.sock -queries=false", capsys)
-    assert (status, errors) == (1, "no/shop.rec cannot be written: No such file or directory\n")
+    assert (status, errors) == (2, "no/shop.rec cannot be written: No such file or directory\n")
 
 
 @pytest.mark.parametrize(
     ("watched", "status", "error"),
     [
-        (reply(b'{"error":"choose one by its zone"}\n', "400 Bad Request"), 1, "choose one by its zone\n"),
+        (reply(b'{"error":"choose one by its zone"}\n', "400 Bad Request"), 2, "choose one by its zone\n"),
         (reply(b'{"error":"there are no objects"}\n', "404 Not Found"), 2, "there are no objects\n"),
         (reply(b"hello\n"), 2, "the server at c.sock did not answer /v1/watch?zone=a.test as this hsdns expects: it is no entry of a recording\n"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import pty
@@ -23,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.cli import main, top
+from hsdns.cli import main
 from tests.cli.test_running_server import VERSION, chunked, listening, reply
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,14 +102,6 @@ def test_a_server_that_cannot_be_asked(
     with listening(Path("c"), **pages):
         status, _, errors = run("-once -control c", capsys)
     assert (status, errors.splitlines()[-1][: len(error)]) == (2, error)
-
-
-def test_without_the_library(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert run("-once", capsys) == (2, "", f"{top.NO_LIBRARY}\n")
-    assert "no running server" in run("-once -o json", capsys)[2], "JSON needs no library"
 
 
 # --- on a terminal ---

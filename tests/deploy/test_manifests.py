@@ -42,10 +42,10 @@ FILES = sorted(
     path
     for folder in (DEPLOY, DEPLOY / JOB)
     for path in folder.resolve().rglob("*.yaml")
-    if not {"helm", "k9s"}.intersection(path.parts)
+    if not {"helm", "k9s", "clusterloader2"}.intersection(path.parts)
 )
 CONTROL = ["-control", "/run/hsdns/control.sock"]
-IMAGE = f"hsdns/hsdns:{__version__}"
+IMAGE = f"ghcr.io/hsdns/hsdns:{__version__}"
 FLAGS = {
     each: command.flags()
     for each, command in (
@@ -60,7 +60,10 @@ STOCK_RIGHTS = {
     for resource in ("endpoints", "services", "pods", "namespaces")
     for verb in ("list", "watch")
 } | {("discovery.k8s.io", "endpointslices", verb) for verb in ("list", "watch")}
-OF_THE_JOB = {("batch", "jobs", "get"), ("", "configmaps", "create"), ("", "configmaps", "patch")}
+OF_THE_JOB = {
+    ("batch", "jobs", "get"),
+    *(("", "configmaps", verb) for verb in ("get", "create", "patch")),
+}
 
 
 def one(objects: list[dict[str, Any]], kind: str) -> Any:
@@ -169,8 +172,8 @@ def test_alerts_of_the_audit_use_metrics_and_verdicts_that_there_are() -> None:
             assert set(words.split("|")) <= set(WORDS)
 
 
-def test_no_other_image_is_pulled_and_none_names_a_registry() -> None:
-    """Not even to look: a cluster without a way out has only the image that was loaded, mirrors are set where it is pulled."""
+def test_one_image_is_pulled_and_has_one_name() -> None:
+    """Not even to look: a cluster without a way out has only the image that was loaded."""
     paths = [each for each in DEPLOY.rglob("*") if each.is_file() and each.suffix != ".pyc"]
     # The compose file in testing.md is for no cluster.
     paths += [each for each in (ROOT / "docs").glob("*.md") if each.name != "testing.md"]
@@ -179,7 +182,11 @@ def test_no_other_image_is_pulled_and_none_names_a_registry() -> None:
         name for path in [*paths, ROOT / "README.md"] for name in pulled.findall(path.read_text())
     ]
     assert found
-    assert [name for name in found if not name.startswith("hsdns/hsdns")] == []
+    assert [name for name in found if not name.startswith("ghcr.io/hsdns/hsdns")] == []
+    # One name everywhere: who builds the image gives it the name that is published.
+    texts = [*paths, ROOT / "README.md", ROOT / "Dockerfile", *(ROOT / "hsdns").rglob("*.py")]
+    short = re.compile(r"(?<![\w./@-])hsdns/hsdns(?=[:\s\"']|$)")
+    assert [path for path in texts if short.search(path.read_text())] == []
     # A dot or a colon before the first slash would be a host.
     for name in re.findall(
         r"(?:PYTHON=|RUST=|FROM) *([\w./:-]+/[\w./:-]+)", (ROOT / "Dockerfile").read_text()

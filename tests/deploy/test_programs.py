@@ -24,7 +24,7 @@ PLUGIN = ROOT / "deploy/kubectl/kubectl-hsdns"
 UNIT = ROOT / "deploy/systemd/hsdns.service"
 FAKES = Path(__file__).with_name("fakes")  # programs in place of kind, kubectl and docker
 TABLE = Path(__file__).with_name("programs.txt")
-IMAGE = f"hsdns/hsdns:{__version__}"
+IMAGE = f"ghcr.io/hsdns/hsdns:{__version__}"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed"),
@@ -114,11 +114,13 @@ def test_full_run(kind: Path) -> None:
 
 
 def test_an_existing_image_and_cluster_are_used(kind: Path) -> None:
-    found = run_try(kind, CLUSTERS="mine\n", CLUSTER="mine", IMAGE="hsdns/hsdns:edge")
+    found = run_try(kind, CLUSTERS="mine\n", CLUSTER="mine", IMAGE="ghcr.io/hsdns/hsdns:edge")
     assert found.status == 0, found.err
     assert not [call for call in found.calls if "build" in call or "create cluster" in call]
     positions(
-        found.calls, "kind load docker-image --name mine hsdns/hsdns:edge", "--context kind-mine"
+        found.calls,
+        "kind load docker-image --name mine ghcr.io/hsdns/hsdns:edge",
+        "--context kind-mine",
     )
 
 

@@ -22,7 +22,14 @@ from tests.load.servers import NAME, Ports, hsdns
 from tests.load.test_replay import query, recording
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "load.md").read_text()
-TITLES = ("Over connections", "Pods", "Recordings and captures", "How much a server can do")
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+TITLES = (
+    "A plan file",
+    "Over connections",
+    "Pods",
+    "Recordings and captures",
+    "How much a server can do",
+)
 SECTIONS = [PAGE.partition(f"\n## {each}\n")[2].partition("\n## ")[0] for each in TITLES]
 FENCES = re.findall(r"^```text\n(.*?)^```", "".join(SECTIONS), re.DOTALL | re.MULTILINE)
 COMMANDS = [each for fence in FENCES for each in fence.splitlines() if each.startswith("hsdns load")]  # fmt: skip
@@ -83,11 +90,14 @@ def run(
         status = 2  # it is above the ceiling
     elif "-pods" in command:
         more = "-rate 100 -time 200ms"
-    elif "-queries" in command:
+    elif "-queries" in command or "load-first" in command:
         more, asked = "-rate 200 -time 100ms -timeout 5s", ASKED
     Path("names.txt").write_text("".join(f"{name} {qtype}\n" for name, qtype in asked))
     # A pod has the manifests in place of an API server.
     actual = command.replace("-conf Corefile", "-conf Corefile -source manifests shop/")
+    actual = actual.replace("docs/examples", str(EXAMPLES))
+    if "load-first.yaml" in actual:
+        actual += f" -server 127.0.0.1:{found.tcp}"
     for port, own in (("1053", found.tcp), ("1853", found.dot), ("1443", found.doh)):
         actual = actual.replace(f"-p {port}", f"-p {own}")
     words = shlex.split(actual.replace("dns.example.com", NAME))[1:]

@@ -8,14 +8,18 @@ from _pytest.mark import ParameterSet
 
 from hsdns.chain import Endpoint
 from hsdns.faults.rules import Rule
-from hsdns.faults.selector import TRANSPORTS, UNKNOWN, Asked
+from hsdns.faults.selector import TRANSPORTS, UNKNOWN, Asked, ClientPod
 from hsdns.faults.words import read_rule
 from hsdns.wire.iana import type_from_text
 from hsdns.wire.name import Name
 from tests.support.tables import columns
 
 SERVERS = ("dns://:53", "tls://:853", "https://:443")
-PODS = {"10.0.0.1": (b"shop", "web-0"), "10.0.0.2": (b"shop", "web-1"), "10.0.0.3": (b"etc", "x")}
+PODS = {
+    "10.0.0.1": ClientPod(b"shop", "web-0", {"app": "web"}),
+    "10.0.0.2": ClientPod(b"shop", "web-1", {"app": "web", "tier": "test"}),
+    "10.0.0.3": ClientPod(b"etc", "x"),
+}
 
 
 def asked(text: str) -> Asked:

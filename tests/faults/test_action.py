@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from pathlib import Path
 from random import Random
 
 import pytest
+import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hsdns.chain import Earlier, Request
+from hsdns.corefile.properties import duration_to_text
 from hsdns.faults.action import Course, Restart
+from hsdns.faults.dns_chaos import rules_of
 from hsdns.faults.handler import FaultHandler
-from hsdns.faults.rules import RuleError, Rules, hits_metric
-from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS, read_rule
+from hsdns.faults.rules import RuleError, Rules, Wanted, hits_metric
+from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS, Do, When, read_rule
 from hsdns.metrics import Registry
 from hsdns.wire.iana import rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
@@ -20,6 +25,7 @@ from hsdns.wire.name import Name
 from tests.faults.queries import SERVERS, asked, make_rule, table
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.requests import make_request, next_with, reply, section
+from tests.support.tables import columns
 
 SOA = "test. 30 IN SOA ns.test. mail.test. 1 7200 1800 86400 30"
 FOUR = [f"web.test. 5 IN A 10.0.0.{number}" for number in range(1, 5)]
@@ -284,3 +290,39 @@ def test_any_words(words: list[str]) -> None:
         return
     again = read_rule(f"{wanted.action.text} {wanted.selector.text}".split(), SERVERS)
     assert (again.action.text, again.selector.text) == (wanted.action.text, wanted.selector.text)
+
+
+# --- objects of Chaos Mesh ---
+
+CHAOS = Path(__file__).with_name("dns_chaos.txt")
+
+
+def translated(document: object) -> str:
+    try:
+        return " / ".join(meaning_of(read_rule(each.split())) for each in rules_of(document))
+    except RuleError as error:
+        return str(error)
+
+
+def meaning_of(wanted: Wanted) -> str:
+    until = "" if wanted.lifetime is None else f" for {duration_to_text(wanted.lifetime)}"
+    return f"{wanted.action.text} {wanted.selector.text}{until} named {wanted.name}"
+
+
+@pytest.mark.parametrize(("spec", "expected"), columns(CHAOS, "rules"))
+def test_dns_chaos(spec: str, expected: str) -> None:
+    metadata = {"name": "x", "namespace": "chaos"}
+    document = {"kind": "DNSChaos", "metadata": metadata, "spec": yaml.safe_load(f"{{{spec}}}")}
+    assert translated(document) == expected
+
+
+@pytest.mark.parametrize(("document", "expected"), columns(CHAOS, "others"))
+def test_other_documents(document: str, expected: str) -> None:
+    assert translated(yaml.safe_load(document)) == expected
+
+
+def test_rules_in_python() -> None:
+    found = Do.DELAY(timedelta(seconds=0.2)), When.TYPE("A") & ~When.NAME("web.test") | When.NTH(2)
+    assert " ".join(map(str, found)) == "delay 200ms ( type A not ( name web.test ) or nth 2 )"
+    assert [str(Do.QUEUE_FULL), str(Do.RCODE("SERVFAIL"))] == ["queue-full", "rcode SERVFAIL"]
+    assert {each.word for each in Do} == {*ACTIONS}

@@ -18,7 +18,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.plan import Plan, StreamPlan, authority, transport_words
 from hsdns.load.pods import FORMS, RESOLVERS, Pods, Target, check_lengths
 from hsdns.load.questions import ABSENT, Question, Questions, Recorded, order, read_queries, zipf
-from hsdns.load.schedule import BURST, EVEN, POISSON, SECOND, Portion, Schedule, Stage, read_start
+from hsdns.load.schedule import BURST, EVEN, POISSON, SECOND, Portion, Schedule, Stage
 from hsdns.resolver.glibc import Glibc
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
@@ -105,24 +105,6 @@ def test_the_portions_together_are_the_plan(
     assert [time for time, _ in together] == [time for time, _ in whole]
     assert [portions[n % count][n // count] for n in range(len(whole))] == whole
     assert {len(each) for each in portions} <= {len(whole) // count, -(-len(whole) // count)}
-
-
-NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
-
-
-@pytest.mark.parametrize(("text", "expected"), columns(TABLES, "starts, in seconds from 2026-01-01T12:00:00Z"))  # fmt: skip
-def test_start(text: str, expected: str) -> None:
-    try:
-        found = f"{read_start(text, NOON) - NOON:g}"
-    except LoadError as error:
-        found = str(error)
-    assert found == expected
-
-
-def test_from_the_start_of_a_job() -> None:
-    assert read_start("+60s", NOON + 20, origin=NOON) == NOON + 60
-    with pytest.raises(LoadError, match=r"that was at 2026-01-01T12:00:10Z, 10\.2 s ago; "):
-        read_start("+10s", NOON + 20.25, origin=NOON)
 
 
 # --- plans ---

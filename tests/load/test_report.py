@@ -30,14 +30,16 @@ from hsdns.load.counters import (
     count,
 )
 from hsdns.load.errors import LoadError
+from hsdns.load.generators.merge import merge
 from hsdns.load.histogram import Histogram, Percentile
 from hsdns.load.limits import read_limits
-from hsdns.load.merge import merge
 from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.output.words import together_words
 from hsdns.load.pods import FORMS
 from hsdns.load.questions import Question
 from hsdns.load.report import (
     FORMAT,
+    ClockReport,
     KneeReport,
     Machine,
     PlanReport,
@@ -361,14 +363,20 @@ def with_plan(found: Report, **changes: object) -> Report:
 def part(number: int, count: int, found: Results | None = None, **changes: object) -> Report:
     whole = report(found or results(), "stale>0")
     servers = [msgspec.structs.replace(whole.servers[0], **changes)]
-    return with_plan(msgspec.structs.replace(whole, servers=servers), part=f"{number}/{count}")
+    clocks = [ClockReport(f"{number}/{count}", -1500 * number, 20 + number)]
+    made = msgspec.structs.replace(whole, servers=servers, digest="d", clocks=clocks)
+    return with_plan(made, part=f"{number}/{count}")
 
 
 def test_what_is_said_of_generators() -> None:
-    other = msgspec.structs.replace(part(1, 2, seconds=3.0), started="2025-12-31T23:59:59.000Z")
+    other = part(1, 2, seconds=3.0)
     machine = msgspec.structs.replace(MACHINE, system="Darwin", processors=8)
     found = merge([("a", part(0, 2)), ("b", msgspec.structs.replace(other, machine=machine))])
-    assert (found.started, found.generators, found.plan.part) == ("2025-12-31T23:59:59.000Z", 2, "")
+    assert (found.started, found.generators, found.plan.part, found.digest) == (STARTED, 2, "", "d")
+    assert [each.within_us for each in found.clocks] == [20, 21]
+    assert together_words(found) == (
+        ", by 2 generators, begun within 41 us of each other, clocks up to 1.50 ms apart from the first one's"
+    )
     assert (found.machine.system, found.machine.processors) == ("Linux, Darwin", 8)
     (server,) = found.servers
     assert (server.counts.sent, server.seconds, server.ended) == (400, 3.0, "")
@@ -383,7 +391,6 @@ def test_what_is_said_of_generators() -> None:
         ([part(0, 2), part(1, 2, ended="interrupted")], "part 1/2: interrupted"),
         ([part(0, 3), part(1, 3, ended="interrupted")], "part 1/3: interrupted; missing: part 2/3"),
         ([report(results(), ended="interrupted")], "interrupted"),
-        ([report(results()), report(results(), ended="interrupted")], "r1: interrupted"),
     ],
 )
 def test_what_is_not_whole(reports: list[Report], ended: str) -> None:
@@ -404,7 +411,10 @@ def test_names_of_a_cluster_that_changed_meanwhile() -> None:
         (part(0, 2), with_plan(part(1, 2), timeout_ms=1), "b is of another plan than a, so they cannot be added"),
         (part(0, 2), part(0, 2), "part 0/2 is there more than once: a, b"),
         (part(0, 2), part(1, 3), "these are portions of different plans: a: 0/2, b: 1/3"),
-        (part(0, 2), report(results(), "stale>0"), "these are portions of different plans: b: all of it, a: 0/2"),
+        (part(0, 2), with_plan(part(1, 2), part=""), "these are portions of different plans: b: all of it, a: 0/2"),
+        (part(0, 2), msgspec.structs.replace(part(1, 2), digest="e"), "b asks other questions than a, so they cannot be added; give all generators the same files"),
+        (part(0, 2), msgspec.structs.replace(part(1, 2), started="2026-01-01T13:00:00.000Z"), f"b began at 2026-01-01T13:00:00.000Z, and a at {STARTED}, so they are no portions of one run; generators that meet at -coordinate begin together"),
+        (report(results()), report(results()), "part 0/1 is there more than once: a, b"),
         (part(0, 2), part(1, 2, limits=[]), "b has other limits than a, so they cannot be added: none, not stale>0"),
         (part(0, 2), part(1, 2, name="x"), "b has other servers than a, so they cannot be added: x (127.0.0.1 port 53), not 127.0.0.1 port 53 (127.0.0.1 port 53)"),
         (part(0, 2), part(1, 2, verdicts=None), "b has other slack than a, so they cannot be added: none, not 100 ms"),

@@ -141,12 +141,12 @@ def test_a_question_that_is_told() -> None:
 
 def test_a_time_to_begin() -> None:
     """The servers begin then, and not before; a time that has come before they are ready is an error."""
-    (ended,), (sending,) = run([[]], options=RunOptions(begin=BEGIN + 3 * SECOND))
+    (ended,), (sending,) = run([[]], options=RunOptions(begin=lambda: BEGIN + 3 * SECOND))
     assert sending.begin == BEGIN + 3 * SECOND == ended.begin
     with pytest.raises(LoadError) as error:
-        run([[]], options=RunOptions(begin=BEGIN - SECOND // 2))
-    assert (
-        str(error.value) == "-start-at: the generator was ready 0.5 s too late; give a later time"
+        run([[]], options=RunOptions(begin=lambda: BEGIN - SECOND // 2))
+    assert str(error.value) == (
+        "this generator heard 0.5 s too late of the begin; does it get too little CPU time?"
     )
 
 

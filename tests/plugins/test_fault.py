@@ -81,14 +81,17 @@ def test_pods_are_those_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find is not None
 
     class Pods:
-        of_client = {"10.0.0.1": (b"shop", "web-0")}.get
+        of_client = {"10.0.0.1": (b"shop", "web-0"), "10.0.0.3": (b"shop", "db-0")}.get
+        labels = {(b"shop", "web-0"): {"app": "web"}}
 
     class Store:
         pods = Pods
 
     monkeypatch.setattr(Kubernetes, "store", Store)
     assert block.knows_pods
-    assert [find(each) for each in ("10.0.0.1", "10.0.0.2")] == [(b"shop", "web-0"), None]
+    assert [find(f"10.0.0.{each}") for each in (1, 2, 3)] == [
+        (b"shop", "web-0", {"app": "web"}), None, (b"shop", "db-0", {}),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("share", "does"), [("0.5", "may do"), ("1", "does")])

@@ -13,7 +13,7 @@ import dns.message
 import pytest
 
 from hsdns.cluster.objects import Event
-from hsdns.testing import Cluster, ClusterError, Service
+from hsdns.testing import Cluster, ClusterError, Do, Service, When  # noqa: F401 - for the calls
 from hsdns.testing.cluster import wait_answer
 from hsdns.testing.pod import ZONE
 from hsdns.testing.queries import Query
@@ -173,7 +173,7 @@ def test_clusters_leave_nothing_behind(caplog: pytest.LogCaptureFixture) -> None
         with Cluster() as cluster, socket.create_connection((cluster.address, cluster.port)):
             cluster.service("web", headless=True).endpoints("10.0.0.1")
             assert ask_web(cluster) == "10.0.0.1"
-            with cluster.patch(), cluster.fault("ttl 1", name="web") as fault:
+            with cluster.patch(), cluster.fault("ttl 1", When.NAME("web")) as fault:
                 assert socket.gethostbyname("web") == "10.0.0.1"
             assert fault.hits == 1
 

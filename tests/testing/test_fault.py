@@ -1,10 +1,11 @@
 import socket
+from datetime import timedelta  # noqa: F401 - for the calls
 
 import dns.message
 import dns.query
 import pytest
 
-from hsdns.testing import Cluster, ClusterError, Fault
+from hsdns.testing import Cluster, ClusterError, Do, Fault, When
 from hsdns.testing.pod import PodIdentity
 from tests.testing.asking import ask
 from tests.testing.conftest import calls
@@ -27,7 +28,7 @@ def send(cluster: Cluster, name: str, rrtype: str) -> None:
 
 def test_it_stands_as_long_as_the_with(cluster: Cluster) -> None:
     """The one reply with all its sections; the others as text."""
-    with cluster.fault("nxdomain", qtype="AAAA") as fault:
+    with cluster.fault(Do.NXDOMAIN, When.TYPE("AAAA")) as fault:
         query = dns.message.make_query(WEB, "AAAA")
         reply = dns.query.udp(query, cluster.address, port=cluster.port, timeout=30)
         soa = "cluster.local. 30 IN SOA ns.dns.cluster.local. hostmaster.cluster.local."
@@ -57,7 +58,7 @@ def test_a_query_whose_reply_is_lost_is_a_hit_at_once(cluster: Cluster) -> None:
 
 
 def test_faults_follow_each_other(cluster: Cluster) -> None:
-    with cluster.fault("ttl 5", name="web") as ttl, cluster.fault("cut 0", qtype="A") as cut:
+    with cluster.fault("ttl 5", When.NAME("web")) as ttl, cluster.fault("cut 0", "type A") as cut:
         assert ask(cluster, WEB) == ["NOERROR"]
         assert ask(cluster, WEB, "AAAA") == ["fd00::1"]
     assert (ttl.hits, cut.hits) == (2, 1)
@@ -127,7 +128,10 @@ def test_a_wait_meets_no_fault(cluster: Cluster) -> None:
 
 def test_the_same_seed_does_the_same() -> None:
     def run(seed: int | None = None) -> tuple[int, str]:
-        with Cluster() as cluster, cluster.fault("rcode SERVFAIL", share=0.5, seed=seed) as fault:
+        with (
+            Cluster() as cluster,
+            cluster.fault("rcode SERVFAIL", When.SHARE(0.5), seed=seed) as fault,
+        ):
             for number in range(20):
                 ask(cluster, f"n{number}.cluster.local")
         return int(fault.hits), fault.digest
@@ -140,7 +144,7 @@ def test_the_same_seed_does_the_same() -> None:
 def test_it_is_about_a_pod(cluster: Cluster) -> None:
     """As the sockets of a pod would ask, without its namespaces."""
     shop, other = cluster.pod("shop", namespace="eu"), cluster.pod("other")
-    with cluster.fault("rcode REFUSED", pod=shop) as fault, cluster.fault(f"drop client {other.address}") as drop:  # fmt: skip
+    with cluster.fault("rcode REFUSED", When.POD(shop)) as fault, cluster.fault(f"drop client {other.address}") as drop:  # fmt: skip
         for pod in (shop, other):
             udp, tcp = (socket.socket(type=kind) for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM))  # fmt: skip
             for each in (udp, tcp):
@@ -161,7 +165,7 @@ def test_it_is_about_a_pod(cluster: Cluster) -> None:
 
 
 def test_a_failure_shows_what_came(cluster: Cluster) -> None:
-    with cluster.fault("nodata", qtype="SRV") as fault:
+    with cluster.fault("nodata", When.TYPE("SRV")) as fault:
         with pytest.raises(AssertionError, match=r"^0 hits\nthe fault hit nothing, as no query came: nodata type SRV$"):  # fmt: skip
             fault.assert_hits()
         ask(cluster, WEB)

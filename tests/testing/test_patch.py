@@ -1,18 +1,32 @@
+import _socket
 import asyncio
+import importlib
+import re
+import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import aiohttp
+import dns.asyncresolver
+import dns.message
+import dns.query
+import dns.resolver
 import pytest
 import trio
-from aiohttp.resolver import AsyncResolver
+import uvloop
 
-from hsdns.testing import Cluster
+from hsdns.testing import Cluster, ClusterError
+from hsdns.testing.patch import CONNECTS, LOOKUPS
 from tests.testing.conftest import calls
 
 pytestmark = pytest.mark.sockets
 STREAM = socket.SOCK_STREAM
+WEB = "web.default.svc.cluster.local"
 
 
 @pytest.fixture
@@ -72,23 +86,39 @@ def test_namespace(web: Cluster) -> None:
 
 
 def test_all_is_as_before_at_the_end(web: Cluster) -> None:
-    def functions() -> tuple[object, ...]:
-        return (
-            socket.getaddrinfo,
-            socket.gethostbyname,
-            socket.gethostbyname_ex,
-            AsyncResolver.resolve,
-        )
+    def functions() -> list[object]:
+        of: list[tuple[Any, str]] = [
+            (module, name) for module in (socket, _socket) for name in LOOKUPS
+        ]
+        of += [(socket.socket, name) for name in CONNECTS]
+        of += [(uvloop.Loop, "create_connection"), (dns.resolver.BaseResolver, "read_resolv_conf")]
+        return [getattr(*each) for each in of] + [len(sys.meta_path)]
 
     def fail() -> None:
         with web.patch():
-            assert not set(functions()) & set(before)
+            changed = [old is not new for old, new in zip(before, functions(), strict=True)]
+            assert changed == [
+                False,
+                *[True] * (len(changed) - 1),
+            ]  # socket.getaddrinfo calls _socket's
             raise RuntimeError
 
     before = functions()
     with pytest.raises(RuntimeError):
         fail()
     assert functions() == before
+
+
+@pytest.mark.parametrize(("call", "expected"), calls("lookups"))
+def test_lookups(web: Cluster, call: str, expected: str) -> None:
+    """Forward and reverse, of names and of numbers; what was kept from before, or asks elsewhere, is refused."""
+    kept = {f"kept_{each}": getattr(_socket, each) for each in LOOKUPS[1:]}
+    with web.patch(), socket.socket(type=socket.SOCK_DGRAM) as udp:
+        try:
+            found = eval(call, {**globals(), **kept}, {"udp": udp})
+        except (OSError, ClusterError) as error:
+            found = f"{type(error).__name__} {error}"
+    assert str(found) == expected
 
 
 def test_asyncio(patched: Cluster) -> None:
@@ -106,13 +136,165 @@ def test_trio(patched: Cluster) -> None:
     assert addresses(trio.run(look_up)) == ["10.0.0.1", "fd00::1"]
 
 
-def test_aiohttp(patched: Cluster) -> None:
-    async def look_up() -> list[list[str]]:
-        threaded = await aiohttp.ThreadedResolver().resolve("web", 80)
-        # What aiohttp uses where aiodns is installed; its constructor refuses without it.
-        compiled = AsyncResolver.__new__(AsyncResolver)
-        compiled._resolver = compiled._manager = None  # for its finalizer
-        own = await AsyncResolver.resolve(compiled, "web", 80)
-        return [[each["host"] for each in found] for found in (threaded, own)]
+def test_wait_and_resolve(web: Cluster) -> None:
+    assert web.resolve("web") == ["10.0.0.1", "fd00::1"]
+    assert {*web.resolve("web.default", namespace="shop", resolver="musl")} == {
+        "10.0.0.1",
+        "fd00::1",
+    }
+    with pytest.raises(socket.gaierror, match="Name or service not known"):
+        web.resolve("wbe")
 
-    assert asyncio.run(look_up()) == [["10.0.0.1"], ["10.0.0.1"]]
+    async def wait() -> None:
+        await web.wait_answer_async("web", ["10.0.0.1", "fd00::1"], within=30)
+        with pytest.raises(AssertionError, match=r"web has not 10\.0\.0\.2 within 0 s"):
+            await web.wait_answer_async("web", ["10.0.0.2"], within=0)
+
+    asyncio.run(wait())
+    trio.run(wait)
+
+
+@pytest.fixture
+def listening(cluster: Cluster) -> Iterator[int]:
+    """A server of the test behind the name of a Service, with its port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        cluster.service("here", headless=True).endpoints("127.0.0.1")
+        with cluster.patch():
+            yield server.getsockname()[1]
+
+
+async def connect(port: int) -> tuple[str, int]:
+    """By a name, over TCP and over UDP, and serve at a name."""
+    loop = asyncio.get_running_loop()
+    (found,) = await loop.getaddrinfo("here", port, family=socket.AF_INET, type=STREAM)
+    assert (await loop.getnameinfo(("127.0.0.1", port), socket.NI_NUMERICSERV))[0] == "localhost"
+    server = await loop.create_server(asyncio.Protocol, "localhost", 0)
+    server.close()
+    udp, _ = await loop.create_datagram_endpoint(
+        asyncio.DatagramProtocol, remote_addr=("here", port)
+    )
+    of_udp = udp.get_extra_info("peername")
+    udp.close()
+    transport, _ = await loop.create_connection(asyncio.Protocol, "here", port)
+    peer: tuple[str, int] = transport.get_extra_info("peername")
+    transport.close()
+    assert found[4] == peer == of_udp
+    return peer
+
+
+@pytest.mark.parametrize("make", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_loops(cluster: Cluster, listening: int, make: Any) -> None:
+    with asyncio.Runner(loop_factory=make) as runner:
+        assert runner.run(connect(listening)) == ("127.0.0.1", listening)
+    cluster.queries.assert_asked("here.default.svc.cluster.local", "A", times=3)
+
+
+def test_dnspython(patched: Cluster) -> None:
+    assert [each.address for each in dns.resolver.resolve("web", search=True)] == ["10.0.0.1"]
+    assert dns.resolver.resolve_address("10.0.0.1")[0].to_text() == f"10-0-0-1.{WEB}."
+    found = asyncio.run(dns.asyncresolver.resolve(WEB, "AAAA"))
+    assert [each.address for each in found] == ["fd00::1"]
+    query = dns.message.make_query(WEB, "A")
+    with pytest.raises(ClusterError, match=r"a socket to 192\.0\.2\.53 port 53 would ask another"):
+        dns.query.udp(query, "192.0.2.53")
+
+
+def test_aiodns(web: Cluster) -> None:
+    """With aiohttp, whose AsyncResolver it is."""
+    pycares = pytest.importorskip("pycares")
+    aiodns = pytest.importorskip("aiodns")
+    before = pycares.Channel()
+
+    async def look_up() -> list[str]:
+        found = await aiohttp.AsyncResolver().resolve("web", 80)
+        with pytest.raises(ClusterError, match="from before would ask another DNS server; make it"):
+            before.getaddrinfo("web", 80, callback=print)
+        with pytest.raises(ClusterError, match=r"the servers \['192.0.2.53'\] would ask"):
+            aiodns.DNSResolver(nameservers=["192.0.2.53"])
+        return [each["host"] for each in found]
+
+    with web.patch():
+        assert asyncio.run(look_up()) == ["10.0.0.1"]
+    web.queries.assert_asked(WEB, "A", times=1)
+    before.close()
+
+
+def test_grpc(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    grpc = pytest.importorskip("grpc")
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    cluster.service("here", headless=True).endpoints("127.0.0.1")
+    with cluster.patch():
+        for target in ("here", "dns:///here.default", "dns:here", "localhost", "127.0.0.1"):
+            with grpc.insecure_channel(f"{target}:{port}") as channel:
+                grpc.channel_ready_future(channel).result(30)
+        cluster.queries.assert_asked("here.default.svc.cluster.local", "A", times=3)
+        with pytest.raises(
+            ClusterError, match=r"a channel of gRPC to dns://192\.0\.2\.53/x would ask"
+        ):
+            grpc.insecure_channel("dns://192.0.2.53/x")
+        monkeypatch.setenv("GRPC_DNS_RESOLVER", "native")
+        with pytest.raises(ClusterError, match="gRPC's native resolver for here:1 would ask"):
+            grpc.insecure_channel("here:1")
+    before = grpc.insecure_channel("here:1")
+    with (
+        pytest.raises(ClusterError, match="the channel of gRPC to dns:///here:1 from before"),
+        cluster.patch(),
+    ):
+        pass
+    before.close()
+    server.stop(None)
+
+
+def test_a_library_that_comes_later(web: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dns.resolver
+    monkeypatch.setattr(dns, "resolver", before)  # so that it is there again at the end
+    monkeypatch.delitem(sys.modules, "dns.resolver")
+    with web.patch():
+        later = importlib.import_module("dns.resolver")
+        assert later.resolve(WEB)[0].address == "10.0.0.1"
+    assert later is not before
+
+
+@pytest.mark.slow
+def test_nothing_leaves_the_machine(tmp_path: Path) -> None:
+    """What the kernel was asked: connections and datagrams to loopback alone."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is not installed")
+    program = (
+        "import asyncio, socket, uvloop, dns.resolver\n"
+        "from hsdns.testing import Cluster\n"
+        "with Cluster() as cluster, cluster.patch():\n"
+        "    for name in ('gethostbyname', 'gethostbyaddr', 'gethostbyname_ex', 'getfqdn', 'create_connection'):\n"
+        "        for host in ('nothing.example.org', '192.0.2.9', socket.gethostname()):\n"
+        "            try: getattr(socket, name)((host, 9) if name == 'create_connection' and host[0] == 'n' else host)\n"
+        "            except (OSError, ValueError): pass\n"
+        "    for make in (asyncio.new_event_loop, uvloop.new_event_loop):\n"
+        "        with asyncio.Runner(loop_factory=make) as runner:\n"
+        "            try: runner.run(runner.get_loop().create_connection(asyncio.Protocol, 'nothing.example.org', 9))\n"
+        "            except OSError: pass\n"
+        "    try: dns.resolver.resolve('nothing.example.org')\n"
+        "    except dns.resolver.NXDOMAIN: print('done')\n"
+    )
+    log = tmp_path / "log"
+    command: list[str | Path] = [
+        strace,
+        "-f",
+        "-qq",
+        "-e",
+        "trace=connect,sendto,sendmsg,sendmmsg",
+        "-o",
+        log,
+    ]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("strace may not trace here")
+    assert (done.stdout, done.stderr) == ("done\n", "")
+    reached = {
+        *re.findall(r'inet_addr\("([^"]*)"\)|inet_pton\(AF_INET6, "([^"]*)"', log.read_text())
+    }
+    assert {v4 or v6 for v4, v6 in reached} == {"127.0.0.1"}

@@ -26,7 +26,7 @@ from hsdns.cli.command import complain
 from hsdns.cli.offline import WAIT, CannotTell, kubernetes_blocks, started, wait_for_clusters
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT
-from hsdns.load.cluster.churn import NAMESPACE, Churn, OwnNamespace, Size
+from hsdns.load.cluster.churn import NAMESPACE, Churn, OwnNamespace, Rates, Size
 from hsdns.load.cluster.job import ApiWriter
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import ABSENT, Question, Questions
@@ -115,10 +115,12 @@ class LoadCluster:
         return follower
 
     @contextlib.contextmanager
-    def churning(self, rate: float) -> Iterator[None]:
-        """Change the cluster `rate` times per second until the context ends; 0 leaves it alone."""
+    def churning(self, rates: Rates) -> Iterator[None]:
+        """Change the cluster at `rates` until the context ends; where all are 0 it is left alone."""
         changing = (
-            asyncio.run_coroutine_threadsafe(self._change(rate), self._loop) if rate else None
+            asyncio.run_coroutine_threadsafe(self._change(rates), self._loop)
+            if any(rate for _, rate in rates)
+            else None
         )
         try:
             yield
@@ -126,13 +128,13 @@ class LoadCluster:
             if changing is not None:
                 changing.cancel()
 
-    async def _change(self, rate: float) -> None:
+    async def _change(self, rates: Rates) -> None:
         self._changing = asyncio.current_task()
         try:
             if self._own is not None:
-                await self._own.run(rate)
+                await self._own.run(rates)
             elif self._churn is not None and self.api is not None:
-                await self._churn.run(self.api, rate)
+                await self._churn.run(self.api, rates)
         except* LoadError as group:
             self.failure = f"the changes ended: {group.exceptions[0]}"
 

@@ -12,8 +12,8 @@ Rule 1: before a load begins it raises KeyboardInterrupt, because there is nothi
 Rule 2: from then on it is only recorded, and the run checks for it.  So it cannot interrupt, for example, the writing
         of the report, and a second one, which `timeout` sends, has no effect.
 
-The portion of the plan that this generator carries out, and its begin: -part, -start-at, -job:
-Rule: several machines agree on the time of day, but a run uses the monotonic clock.  The time of day is read once.
+The portion of the plan that this generator carries out, and its meeting with the others: -part, -coordinate, -job:
+Rule: it joins them before it reads a cluster, so that each hears at once why another has failed.
 
 Checks that a process may have the descriptors that a load needs, for UDP sockets (-sockets) and for connections:
 Rule: the soft limit is raised first; the sending process inherits it.
@@ -34,19 +34,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import msgspec
 
 from hsdns import __version__, memory
 from hsdns.cli.command import FlagError, complain
+from hsdns.corefile.tree import did_you_mean
 from hsdns.limits import descriptor_limit, raise_limit
+from hsdns.load.cli.plan_file import PlanFile, read_plan_file
 from hsdns.load.cli.reports import Metrics, put_out, write_for_ci
 from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
 from hsdns.load.errors import LoadError, naming_files
@@ -54,12 +56,13 @@ from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, querie
 from hsdns.load.limits import Limit
 from hsdns.load.pods import PodPlan, check_lengths, resolv_confs
 from hsdns.load.questions import Question, Questions, read_queries
-from hsdns.load.schedule import Portion, Stage, read_start
+from hsdns.load.schedule import Portion, Stage
 
 if TYPE_CHECKING:
     from hsdns.cli.command import Command
     from hsdns.load.cli.cluster import LoadCluster
     from hsdns.load.cluster.job import Job, JobApi
+    from hsdns.load.generators.meeting import Meeting
     from hsdns.load.plan import StreamPlan, Target
     from hsdns.load.report import KneeReport, KneeStep, Machine, PlanReport, Report
     from hsdns.load.results import Results
@@ -74,7 +77,8 @@ class Load(LoadFlags):
     """Loads servers, and reports what was measured."""
 
     name = "load"
-    forms = """hsdns load -queries FILE [FLAG...]
+    forms = """hsdns load PLAN.yaml [FLAG...]
+       hsdns load -queries FILE [FLAG...]
        hsdns load -source NAME [ARGUMENT...] [FLAG...]
        hsdns load -replay FILE [FLAG...]
        hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
@@ -82,6 +86,8 @@ class Load(LoadFlags):
        hsdns load merge FILE... [FLAG...]"""
     suggested = tuple(COMMANDS)
     interrupted = ("interrupted before the load began", 2)
+
+    plan: PlanFile = msgspec.field(default_factory=PlanFile)
 
     @classmethod
     def main(cls, words: list[str]) -> int:
@@ -93,16 +99,33 @@ class Load(LoadFlags):
             return other.main(words[1:])
         return super().main(words)
 
+    @classmethod
+    def parse(cls, words: list[str]) -> Self | None:
+        """The command of these words, and of a plan file if the first of them is one."""
+        plan = PlanFile()
+        if words and not words[0].startswith("-"):
+            with naming_files(hint=did_you_mean(words[0], COMMANDS)):
+                plan = read_plan_file(words[0], cls.flags())
+            words = words[1:]
+        with plan.naming():
+            found = super().parse([*plan.beside(words), *words])
+        if found is not None:
+            found.plan = plan
+            if plan.stages:
+                found.add_stages(plan.read_stages(super().parse))
+        return found
+
     def run(self) -> int:
         """Carry it out, and put out the report; return the exit status."""
-        with naming_files(), Termination() as termination:
+        with self.plan.naming(), naming_files(), Termination() as termination:
             settings = read_settings(self)
             metrics = Metrics(self.prometheus, self.push)
-            generator = find_generator(self.part, self.start_at, self.job)
+            generator = find_generator(self.part, self.coordinate, self.job)
             memory.set_up_collector()
             # What a run remembers of a cluster and of answers is many objects, nearly none of them in cycles: a full
             # collection would stop the verification and the changes for up to a second.
-            with memory.growing():
+            with memory.growing(), meeting_of(generator) as meeting:
+                generator = generator._replace(meeting=meeting)
                 report, results = _run(settings, metrics, generator, termination)
             status = put_out(report, self)
             if generator.job is not None:
@@ -118,6 +141,7 @@ class Load(LoadFlags):
 def _run(
     settings: LoadSettings, metrics: Metrics, generator: Generator, termination: Termination
 ) -> tuple[Report, dict[str, Results]]:
+    from hsdns.load.generators.barrier import digest
     from hsdns.load.report import FORMAT, Report
 
     with ExitStack() as stack:
@@ -140,9 +164,21 @@ def _run(
         else:
             knee, servers, plan = find_knee(settings, load)
     slack = settings.flags.slack if settings.flags.verify else None
+    counted, clocks = [each.report() for each in servers], []
+    if generator.meeting is not None:
+        clocks = [generator.meeting.clock()]
+        started = datetime.fromtimestamp(generator.meeting.start.at / 1e9, UTC)
     at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    counted = [each.report() for each in servers]
-    report = Report(FORMAT, at, plan, _machine(), counted, knee=knee).finish(slack, settings.limits)
+    report = Report(
+        FORMAT,
+        at,
+        plan,
+        _machine(),
+        counted,
+        knee=knee,
+        digest=digest(_essence(settings, questions, plan)),
+        clocks=clocks,
+    ).finish(slack, settings.limits)
     return report, {each.server.name: each for each in servers}
 
 
@@ -178,8 +214,7 @@ def _load(
     from hsdns.load.cli.cluster import following_changes
     from hsdns.load.cli.machine import Observer, is_own
     from hsdns.load.cli.progress import live
-    from hsdns.load.plan import Plan, place_to_text, transport_words
-    from hsdns.load.report import PlanReport
+    from hsdns.load.plan import Plan, place_to_text
     from hsdns.load.results import kind_numbers
     from hsdns.load.run import Loaded, RunOptions, carry_out
     from hsdns.load.send.process import SenderProcess
@@ -194,6 +229,7 @@ def _load(
     allow_descriptors(settings, sockets)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
     truth = cluster.truth if cluster is not None else None
+    told = _plan(settings, questions, sockets, generator.portion)
     with ExitStack() as stack:
         loaded, observers = [], {}
         for target, (family, address) in zip(settings.targets, places, strict=True):
@@ -211,7 +247,8 @@ def _load(
                 portion=generator.portion,
                 kinds=kind_numbers(questions.all),
                 streams=settings.streams,
-                window=window_for(fastest, settings.timeout, schedule.burst),
+                window=window_for(fastest, settings.timeout, schedule.largest),
+                mixes=[list(each) for each in questions.mixes],
             )
             verifier = None if truth is None else Verifier(truth, questions.all, flags.slack)
             # Where answers are judged, or several processes send, this one needs more than what is left.
@@ -227,8 +264,14 @@ def _load(
             loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, flags.live))
-        if cluster is not None:
-            stack.enter_context(cluster.churning(flags.churn))
+
+        def begin() -> int:
+            """Begin the changes with the load: both have the same stages."""
+            found = generator.begin(_essence(settings, questions, told))
+            if cluster is not None:
+                ahead = max(0.0, (found - time.monotonic_ns()) / 1e9)
+                stack.enter_context(cluster.churning(schedule.churn(flags.churn, ahead)))
+            return found
 
         def show(servers: Mapping[str, Results], seconds: float) -> None:
             for name, results in servers.items():
@@ -246,7 +289,7 @@ def _load(
             show,
             flags.keep_going,
             settings.limits,
-            generator.begin,
+            begin,
             meanwhile,
             termination.take,
         )
@@ -260,7 +303,17 @@ def _load(
         found = each.server
         found.ended = found.ended or ("" if cluster is None else cluster.failure)
         found.propagation = following.report(number, each.begin / 1e9, found.seconds)
-    return servers, PlanReport(
+    return servers, told
+
+
+def _plan(
+    settings: LoadSettings, questions: Questions, sockets: int, portion: Portion
+) -> PlanReport:
+    from hsdns.load.plan import transport_words
+    from hsdns.load.report import PlanReport
+
+    flags, schedule = settings.flags, settings.schedule
+    return PlanReport(
         transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
         list(schedule.stages),
         schedule.arrival,
@@ -272,11 +325,32 @@ def _load(
         in_words(settings, questions),
         flags.edns,
         flags.churn,
-        generator.portion.to_text(),
+        portion.to_text(),
         flags.churn_kinds if flags.churn else {},
         settings.probes,
         settings.streams,
     )
+
+
+def _essence(settings: LoadSettings, questions: Questions, plan: PlanReport) -> dict[str, Any]:
+    """What the generators of one run have in common."""
+    from hsdns.load.generators.barrier import digest
+    from hsdns.load.generators.merge import alike
+    from hsdns.load.report import plain
+
+    flags, content = settings.flags, ""
+    if (
+        not flags.has_cluster or settings.replay is not None
+    ):  # the names of a cluster may change meanwhile
+        octets = [each.octets(flags.edns) for each in questions.all]
+        content = digest({"questions": octets, "recorded": questions.recorded})
+    return {
+        **plain(alike(plan)),
+        "servers": [str(each) for each in settings.targets],
+        "limits": [each.text for each in settings.limits],
+        "slack": flags.slack if flags.verify else None,
+        "content": content,
+    }
 
 
 def _find(
@@ -370,16 +444,24 @@ def descriptors_needed(streams: StreamPlan, fastest: float, timeout: float) -> i
     return streams.connections + int(lingering) + 1
 
 
-AFTER_JOB: Final = "+60s"  # from the start of a Job, unless -start-at is given
-
-
 class Generator(NamedTuple):
-    """This generator; `begin` in nanoseconds of the monotonic clock, 0 for at once."""
+    """This generator; `place` is where the first one listens, `meeting` with the others."""
 
     portion: Portion = Portion()
-    begin: int = 0
+    place: tuple[str, int] | None = None
     job: Job | None = None
     api: JobApi | None = None
+    meeting: Meeting | None = None
+
+    def find(self) -> tuple[str, int] | None:
+        """The address of the coordinator; None if it is not known yet."""
+        if self.job is None or self.api is None or self.portion.part == 0:
+            return self.place
+        return self.api.coordinator(self.job)
+
+    def begin(self, plan: dict[str, Any]) -> int:
+        """When to begin, in nanoseconds of the monotonic clock, 0 for at once; wait for the others; raise LoadError."""
+        return 0 if self.meeting is None else self.meeting.begin(plan).begin
 
     def put(self, report: bytes) -> str:
         """Write the report to the place for all pods of the Job; return where; raise LoadError."""
@@ -389,26 +471,40 @@ class Generator(NamedTuple):
         return f"the report is in the ConfigMap {name} of the namespace {self.api.namespace}"
 
 
-def find_generator(portion: Portion, start_at: str, job: str) -> Generator:
+def find_generator(portion: Portion, place: tuple[str, int] | None, job: str) -> Generator:
     """Read this generator's settings from the flags or the Job; raise LoadError."""
     if not job:
-        return Generator(portion, _monotonic(read_start(start_at, time.time())) if start_at else 0)
+        return Generator(portion, place)
     from hsdns.load.cluster.job import read_index
 
     index = read_index(os.environ)
     api = _api()
-    found = api.job(job, time.sleep)
+    found = api.job(job)
     if index >= found.completions:
         raise LoadError(
             f"-job: the Job {job} has {found.completions} completions, and no index {index}"
         )
-    start = read_start(start_at or AFTER_JOB, time.time(), found.started)
-    return Generator(Portion(index, found.completions), _monotonic(start), found, api)
+    return Generator(Portion(index, found.completions), (api.own_address(), 0), found, api)
 
 
-def _monotonic(start: float) -> int:
-    """A time in seconds since 1970 on the monotonic clock, in nanoseconds."""
-    return time.monotonic_ns() + round((start - time.time()) * 1e9)
+@contextmanager
+def meeting_of(generator: Generator) -> Iterator[Meeting | None]:
+    """Meet the other generators, as the coordinator if this is the first one; None without others."""
+    if generator.place is None:
+        yield None
+        return
+    from hsdns.load.generators.meeting import Coordinator, Meeting
+
+    with ExitStack() as stack:
+        if generator.portion.part == 0:
+            coordinator = stack.enter_context(Coordinator(generator.place, generator.portion.parts))
+            host, port = generator.place[0], coordinator.port
+            generator = generator._replace(place=(host, port))
+            if generator.job is not None and generator.api is not None:
+                generator.api.put_coordinator(generator.job, host, port)
+        main = threading.main_thread().ident or 0
+        interrupt = partial(signal.pthread_kill, main, signal.SIGTERM)
+        yield stack.enter_context(Meeting(generator.portion, generator.find, complain, interrupt))
 
 
 def _api() -> JobApi:
@@ -436,7 +532,7 @@ def questions_of(settings: LoadSettings, blocks: Sequence[Kubernetes] = ()) -> Q
     if flags.pods is not None:
         return Questions([], seed=flags.seed, pods=_pods(settings, blocks))
     answer_sets = [block.answer_set() for block in blocks]
-    return cluster_questions(answer_sets, settings.mix, flags.zipf, flags.seed)
+    return cluster_questions(answer_sets, settings.mix, flags.zipf, flags.seed, settings.mixes)
 
 
 def _read_queries(path: str) -> list[Question]:

@@ -1,19 +1,18 @@
 """The progress of a load test, with a line for each server, on standard error.
 
 Path: load.py -> here, which only reads the results; screen.py draws the whole screen (-live screen).
-Rule: on a terminal the lines are redrawn in place, with the library rich if it is installed; elsewhere they are written
+Rule: on a terminal the lines are redrawn in place; elsewhere they are written
       at most every five seconds, so that a log stays short.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli.command import FlagError, Progress, complain
+from hsdns.cli.command import FlagError, complain
 from hsdns.load.histogram import us_to_text
 from hsdns.load.verify.judge import RIGHT, UNDECIDED
 from hsdns.wire import printable
@@ -25,7 +24,6 @@ LINE: Final = "line"
 SCREEN: Final = "screen"
 NONE: Final = "none"
 WAYS: Final = (LINE, SCREEN, NONE)
-LIBRARY: Final = "rich"
 BETWEEN: Final = 5.0  # seconds between lines without a terminal
 SHOWN: Final = 3  # seconds that the latencies cover
 REDRAWN: Final = 0.2  # seconds between two pictures of the screen
@@ -73,11 +71,6 @@ def check_live(how: str) -> None:
     """Raise FlagError if -live cannot show it."""
     if how == SCREEN and not sys.stderr.isatty():
         raise FlagError("-live screen: standard error is no terminal; leave it out for a log")
-    if how == SCREEN and importlib.util.find_spec(LIBRARY) is None:
-        raise FlagError(
-            "-live screen draws with the library rich, which is not installed: "
-            'run pip install "hsdns-server[top]", or leave it out'
-        )
 
 
 @contextlib.contextmanager
@@ -87,10 +80,6 @@ def live(length: float, how: str = LINE) -> Iterator[Show]:
         yield lambda servers, seconds: None
     elif how == LINE and not sys.stderr.isatty():
         yield _every(BETWEEN, length, lambda servers, now: complain(*lines(servers, now, length)))
-    elif importlib.util.find_spec(LIBRARY) is None:
-        progress = Progress()
-        yield lambda servers, seconds: progress.show(*lines(servers, seconds, length))
-        progress.show()
     else:
         from rich.console import Console
         from rich.live import Live

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns.cli.command import Command, FlagError, complain, flag, leading_words, say, say_json
-from hsdns.load.cli.settings import ReportCommand
+from hsdns.load.cli.settings import PERFDATA, ReportCommand
 from hsdns.load.errors import LoadError, naming_files
 
 if TYPE_CHECKING:
@@ -120,11 +120,14 @@ def write_for_ci(report: Report, flags: ReportCommand) -> None:
 def put_out(report: Report, flags: ReportCommand) -> int:
     """Print a report and write it to the files of -json and -html; return the exit status."""
     from hsdns.load.output.page import page
+    from hsdns.load.output.perfdata import perfdata
     from hsdns.load.output.text import lines
     from hsdns.load.report import encode, exit_status, plain
 
     if flags.o == "json":
         say_json(plain(report))
+    elif flags.o == PERFDATA:
+        say_json(perfdata(report))
     else:
         say(*lines(report))
     try:
@@ -199,7 +202,7 @@ class Merge(ReportCommand):
 
     def run(self) -> int:
         """Print the merged report, and write its files; return the exit status of a run."""
-        from hsdns.load.merge import merge
+        from hsdns.load.generators.merge import merge
 
         with naming_files():
             if not self.words:

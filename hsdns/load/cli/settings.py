@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from msgspec import field
+from msgspec import field, structs
 
 from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
 from hsdns.cli.source import SERVED
@@ -51,6 +51,7 @@ from hsdns.load.schedule import (
     WHOLE,
     Portion,
     Schedule,
+    Stage,
     read_arrival,
     read_portion,
     read_stages,
@@ -60,6 +61,7 @@ from hsdns.load.verify.verifier import SLACK
 from hsdns.resolver import MODELS
 from hsdns.wire.name import Name
 
+PERFDATA: Final = "perfdata"
 TIMEOUT: Final = 2.0  # seconds
 SOCKETS: Final = 4
 MOST_SOCKETS: Final = 20_000  # of the 28,000 ports that Linux gives by default
@@ -175,10 +177,12 @@ def _method(text: str) -> str:
     return text.lower()
 
 
-def _host_and_port(text: str) -> tuple[str, int]:
+def _host_and_port(name: str, text: str) -> tuple[str, int]:
     found = split_host_port(text)
     if found is None or not found.host:
-        raise FlagError(f'-api needs an address and a port such as 127.0.0.1:8001, found "{text}"')
+        raise FlagError(
+            f'-{name} needs an address and a port such as 127.0.0.1:8001, found "{text}"'
+        )
     return found
 
 
@@ -191,7 +195,9 @@ class ReportCommand(Command):
     ] = False
     json: Annotated[str, flag("write the report as JSON to a file", "FILE")] = ""
     html: Annotated[str, flag("write the report as a page to a file", "FILE")] = ""
-    o: Annotated[str, flag("format of standard output: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
+    o: Annotated[str, flag(
+        "format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws", "FORMAT",
+        choices=(*FORMATS, PERFDATA))] = "text"
     # fmt: on
 
 
@@ -271,7 +277,7 @@ class LoadFlags(ReportCommand):
     slack: Annotated[float, _time("how far apart the watches of server and generator may be (default 100ms)")] = SLACK
     api: Annotated[tuple[str, int] | None, flag(
         "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
-        read=_unless_empty(_host_and_port, None))] = None
+        read=_unless_empty(partial(_host_and_port, "api"), None))] = None
     churn: Annotated[float, _number(
         "churn", "changes a second of the cluster of -api, or of -churn-api", "RATE", 100_000.0)] = 0.0
     churn_api: Annotated[bool, flag(
@@ -290,8 +296,9 @@ class LoadFlags(ReportCommand):
     part: Annotated[Portion, flag(
         "the portion of the plan that this generator has, such as 0/4, the first of four", "INDEX/COUNT",
         read=_unless_empty(read_portion, WHOLE))] = WHOLE
-    start_at: Annotated[str, flag(
-        "when the load begins, such as 2026-01-31T12:00:00Z, or +30s (default: at once)", "TIME")] = ""
+    coordinate: Annotated[tuple[str, int] | None, flag(
+        "where the generator of part 0 listens, for all of them to begin together", "HOST:PORT",
+        read=_unless_empty(partial(_host_and_port, "coordinate"), None))] = None
     job: Annotated[str, flag(
         "the Indexed Job of which this is a pod: it says the portion, and gathers the reports", "NAME")] = ""
     live: Annotated[str, flag("what is shown meanwhile: line (default), screen, or none", "HOW", choices=WAYS)] = LINE
@@ -307,14 +314,32 @@ class LoadFlags(ReportCommand):
     no_code: Annotated[bool, NO_CODE] = False
     # fmt: on
 
+    stages: tuple[Stage, ...] = ()  # of a plan file
+
+    def add_stages(self, stages: tuple[Stage, ...]) -> None:
+        """Take the stages of a plan, and with them what they have of their own."""
+        changes = [each.churn for each in stages if each.churn is not None]
+        if changes:
+            usual, self.churn = self.churn, max([self.churn, *changes])
+            stages = tuple(
+                structs.replace(each, churn=usual) if each.churn is None else each
+                for each in stages
+            )
+        self.stages = stages
+        own = [("stages", stages), ("mix", any(each.mix for each in stages)), ("churn", changes)]
+        self.given |= {name for name, found in own if found}
+
     @property
     def has_cluster(self) -> bool:
         """Whether a cluster is given."""
         return self.source is not None or self.conf is not None
 
     def uses(self, name: str) -> bool:
-        """Whether a flag is given, and is no switch that is off."""
-        return name in self.given and getattr(self, name.replace("-", "_"), None) is not False
+        """Whether a flag is given, and is no switch that is off, nor the whole of a plan."""
+        return name in self.given and getattr(self, name.replace("-", "_"), None) not in (
+            False,
+            WHOLE,
+        )
 
 
 _ANY: Final = (TCP, DOT, DOH)
@@ -336,12 +361,14 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("resolvers", "forms", "external", "resolv-options", "node-search"), ("pods",)),
     **dict.fromkeys(("speed", "replay-port", "replay-broken"), ("replay",)),
     "knee-limits": ("find-knee",),
+    "part": ("coordinate",),
+    "coordinate": ("part",),
 }
 _OUT: Final = "leave one of them out"
 _API: Final = "a Corefile that says which API server; -api serves a simulated cluster instead"
 # A flag, those that it excludes, and the sentence with one of these in place of {}.
 _EXCLUDED: Final = (
-    ("job", ("part",), f"-part: the Job of -job says which portion this is; {_OUT}"),
+    ("job", ("part", "coordinate"), f"-{{}}: the Job of -job says which portion this is, and where all meet; {_OUT}"),
     ("churn-api", ("api",), f"-churn-api needs -conf, {_API}"),
     ("churn-api", ("part", "job"),
      "-churn-api: each generator would change a namespace of its own; leave -part and -job out"),
@@ -358,7 +385,9 @@ _EXCLUDED: Final = (
     ("pods", ("timeout",), f"-{{}} is for queries, but resolvers have their own: -resolv-options timeout:2; {_OUT}"),
     ("pods", STREAM_FLAGS, "-{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
     ("tls-insecure", ("tls-ca",), f"-tls-insecure trusts any certificate, -tls-ca only some; {_OUT}"),
-    ("find-knee", ("part", "job", "start-at"), "-find-knee: one generator searches, at its own times; leave -{} out"),
+    ("find-knee", ("part", "job"), "-find-knee: one generator searches, at its own times; leave -{} out"),
+    ("replay", ("stages",), "-{} are those of the recording; leave them or -replay out"),
+    ("stages", ("time",), "-{}: the stages have times of their own; leave it out, or give -rate too"),
     ("find-knee", ("pods",), "-find-knee finds a rate of queries, and pods make lookups; leave -{} out"),
     ("find-knee", ("replay",), "-find-knee finds a rate of queries, and a recording has its own; leave -{} out"),
 )  # fmt: skip
@@ -368,7 +397,8 @@ class LoadSettings(NamedTuple):
     """What the flags mean together; times in seconds.
 
     `probes` is the maximum per second.  `streams`: over connections, all queries or truncated ones.  `mix` has the
-    shares of kinds of names, of those that pods look up if there are any.  `knee` are the limits of -find-knee.
+    shares of kinds of names, of those that pods look up if there are any, `mixes` those of each stage.  `knee` are the
+    limits of -find-knee.
     """
 
     flags: LoadFlags
@@ -380,6 +410,7 @@ class LoadSettings(NamedTuple):
     probes: float
     limits: list[Limit]
     mix: dict[str, int] | None
+    mixes: list[dict[str, int]]
     streams: StreamPlan | None
     replay: Replay | None
     knee: list[Limit]
@@ -395,7 +426,8 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         schedule = replay.schedule(flags.seed)
     else:
         arrival, burst = flags.arrival or (POISSON if has_pods else EVEN, 1)
-        schedule = Schedule(read_stages(flags.rate, flags.time), arrival, burst, flags.seed)
+        stages = flags.stages or read_stages(flags.rate, flags.time)
+        schedule = Schedule(stages, arrival, burst, flags.seed)
     check_schedule(schedule, flags.max_rate, flags.max_time)
     if flags.cpu.isdigit() and len(targets) > 1:
         raise FlagError(f"-cpu {flags.cpu} is for one -server: each has a process that sends")
@@ -407,6 +439,7 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         limits = read_limits(
             flags.fail_if, verifies=flags.verify, has_pods=has_pods, finds_knee=flags.find_knee
         )
+    mix = read_mix(flags.mix, POD_KINDS if has_pods else KINDS) if flags.mix else None
     return LoadSettings(
         flags,
         targets=targets,
@@ -416,7 +449,8 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         wait=flags.wait,
         probes=_probes(flags, streams, schedule),
         limits=limits,
-        mix=read_mix(flags.mix, POD_KINDS if has_pods else KINDS) if flags.mix else None,
+        mix=mix,
+        mixes=_mixes(flags, mix),
         streams=streams,
         replay=replay,
         knee=_knee(flags, schedule) if flags.find_knee else [],
@@ -468,6 +502,17 @@ def _streams(flags: LoadFlags) -> StreamPlan | None:
         flags.doh_method,
         flags.retry_tcp,
     )
+
+
+def _mixes(flags: LoadFlags, mix: dict[str, int] | None) -> list[dict[str, int]]:
+    """The shares of kinds of names in each stage; none if they are the same in all; raise FlagError."""
+    if not any(each.mix for each in flags.stages):
+        return []
+    if flags.pods is not None:
+        raise FlagError("-mix: pods look up the same names in all stages; give the plan one mix")
+    if mix is None and not all(each.mix for each in flags.stages):
+        raise FlagError("-mix: some stages have none; give each one, or the plan one for these")
+    return [each.mix or mix or {} for each in flags.stages]
 
 
 def _longest_timeout(flags: LoadFlags) -> float:

@@ -16,10 +16,11 @@ Rule 4: a change counts as written when its request was sent: no server can have
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address
+from math import inf
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -42,17 +43,26 @@ from hsdns.load.errors import LoadError
 from hsdns.sources.synthetic import Shape, SyntheticCluster
 
 TICK: Final = 0.002  # minimum seconds between two batches of changes
+LONGEST: Final = 1.0  # maximum
 Written = Callable[[str, float], None]
 
 
-async def due_changes(rate: float, clock: Callable[[], float]) -> AsyncIterator[int]:
-    """The number of changes that are due, again and again, at `rate` per second of `clock`."""
-    begin, made = clock(), 0
-    while True:
-        await asyncio.sleep(max(TICK, begin + (made + 1) / rate - clock()))
-        count = max(0, int((clock() - begin) * rate) - made)
-        made += count
-        yield count
+# Changes per second: always so many, or so many for some seconds, one after the other, of which the last has no end.
+Rates = Sequence[tuple[float, float]]
+
+
+async def due_changes(rates: Rates, clock: Callable[[], float]) -> AsyncIterator[int]:
+    """The number of changes that are due, again and again; `rates` has seconds of `clock`, and changes a second."""
+    end = clock()
+    for at, (seconds, rate) in enumerate(rates, 1):
+        begin, made = end, 0
+        end = inf if at == len(rates) else begin + seconds
+        while (now := clock()) < end:
+            due = begin + (made + 1) / rate if rate else end
+            await asyncio.sleep(min(max(TICK, due - now), end - now, LONGEST))
+            count = max(0, int((min(clock(), end) - begin) * rate) - made)
+            made += count
+            yield count
 
 
 @dataclass(eq=False)
@@ -93,10 +103,10 @@ class Churn:
         """The changes to make; raise LoadError if there is nothing to change."""
         return Changes(self._slices, self.kinds, self.seed, self._cluster.unused_addresses())
 
-    async def run(self, api: ClusterApi, rate: float) -> None:
+    async def run(self, api: ClusterApi, rates: Rates) -> None:
         """Make changes until cancelled."""
         changes = self.changes  # this takes a while, so before the first change is due
-        async for count in due_changes(rate, self.clock):
+        async for count in due_changes(rates, self.clock):
             changed = [self.apply(changes.next()) for _ in range(count)]
             now = self.clock()
             for version in changed:
@@ -168,14 +178,14 @@ class OwnNamespace:
             )
         self._exists = False
 
-    async def run(self, rate: float) -> None:
+    async def run(self, rates: Rates) -> None:
         """Make changes until cancelled; raise LoadError if one is refused."""
         spare = self._addresses[self.size.services * self.size.endpoints :]
         changes = Changes(self._slices(), self.kinds, self.seed, spare)
         locks: dict[str, asyncio.Lock] = {}
         free = asyncio.Semaphore(WRITERS)
         async with asyncio.TaskGroup() as group:
-            async for count in due_changes(rate, self.clock):
+            async for count in due_changes(rates, self.clock):
                 for _ in range(count):
                     changed = changes.next()
                     lock = locks.setdefault(changed.metadata.name, asyncio.Lock())

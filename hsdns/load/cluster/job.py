@@ -1,9 +1,9 @@
-"""A generator in a pod of an Indexed Job: reads the Job, and writes its report into a ConfigMap.
+"""A generator in a pod of an Indexed Job: reads the Job, finds the others, and writes its report into a ConfigMap.
 
 Path: cli/load.py (-job) -> here (ApiWriter) -> the API server, with the service account of the pod.
-Rule 1: the Job determines how many portions there are, and when the load begins: at a fixed time after its own start,
-        which is the same for all pods.
-Rule 2: the report is compressed; its ConfigMap is owned by the Job and deleted with it.
+Rule 1: the Job determines how many portions there are, and they all have to run at one time.
+Rule 2: the first pod is the coordinator (generators/meeting.py), and writes its address into a ConfigMap.
+Rule 3: the report is compressed; each ConfigMap is owned by the Job and deleted with it.
 
 Requests that write to an API server, of churn.py too, with the access of the kubernetes block's watches:
 Rule: an unreachable server is a LoadError; a refusal is returned as its status.
@@ -15,12 +15,12 @@ import asyncio
 import base64
 import gzip
 import json
+import socket
 import time
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -74,15 +74,14 @@ INDEX: Final = "JOB_COMPLETION_INDEX"  # in the environment of each pod of an In
 LABEL: Final = "hsdns-load/job"
 KEY: Final = "report.json.gz"
 MOST: Final = 1_000_000  # maximum octets in a ConfigMap, without its names
-PATIENCE: Final = 30  # seconds until a Job has started
+MEETING: Final = "coordinator"  # the key of its address
 
 
 class Job(NamedTuple):
-    """The fields of a Job; `started` in seconds since 1970, `completions` as in an Indexed Job."""
+    """The fields of an Indexed Job."""
 
     name: str
     uid: str
-    started: float
     completions: int
 
 
@@ -93,32 +92,65 @@ class JobApi:
         self._source = source
         self.namespace = namespace
 
-    def job(self, name: str, sleep: Callable[[float], None]) -> Job:
-        """Read a Job; wait until it has started."""
+    def job(self, name: str) -> Job:
+        """Read a Job."""
         path = f"/apis/batch/v1/namespaces/{quote(self.namespace)}/jobs/{quote(name)}"
-        for _ in range(PATIENCE):
-            found = self._ask("GET", path)
-            if found["spec"].get("completionMode") != "Indexed":
-                raise LoadError(
-                    f"-job: the Job {name} has no indexes; set completionMode: Indexed in its spec"
-                )
-            if started := found.get("status", {}).get("startTime"):
-                completions = found["spec"]["completions"]
-                since = datetime.fromisoformat(started.replace("Z", "+00:00")).timestamp()
-                return Job(name, found["metadata"]["uid"], since, completions)
-            sleep(1.0)
-        raise LoadError(f"-job: the Job {name} has no startTime after {PATIENCE} seconds")
+        found = self._ask("GET", path)
+        spec = found["spec"]
+        if spec.get("completionMode") != "Indexed":
+            raise LoadError(
+                f"-job: the Job {name} has no indexes; set completionMode: Indexed in its spec"
+            )
+        if spec["parallelism"] < spec["completions"]:
+            raise LoadError(
+                f"-job: the Job {name} runs {spec['parallelism']} of its {spec['completions']} generators at a time, "
+                "and they begin together; set parallelism to completions in its spec"
+            )
+        return Job(name, found["metadata"]["uid"], spec["completions"])
 
     def put_report(self, job: Job, index: int, report: bytes) -> str:
         """Write a report into the ConfigMap of an index of the Job; return its name."""
         name = f"{job.name}-{index}"
-        path = f"/api/v1/namespaces/{quote(self.namespace)}/configmaps/{quote(name)}"
-        body = config_map(name, self.namespace, job, report)
-        self._ask("PATCH", f"{path}?fieldManager=hsdns-load&force=true", body)
+        self._put(name, {"binaryData": packed(report)}, job)
         return name
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send one request; return the object of the response."""
+    def put_coordinator(self, job: Job, host: str, port: int) -> None:
+        """Let the other pods of the Job find the coordinator."""
+        self._put(f"{job.name}-{MEETING}", {"data": {"host": host, "port": str(port)}}, job)
+
+    def coordinator(self, job: Job) -> tuple[str, int] | None:
+        """The address of the coordinator; None if it is not there yet."""
+        found = self._ask("GET", self._path(f"{job.name}-{MEETING}"), may_miss=True)
+        # One of an earlier Job of this name is deleted with it, but later.
+        if found is None or found["metadata"]["ownerReferences"][0]["uid"] != job.uid:
+            return None
+        return found["data"]["host"], int(found["data"]["port"])
+
+    def own_address(self) -> str:
+        """The address of this pod, as the API server and other pods see it."""
+        parts = urlsplit(self._source.server)
+        place = parts.hostname or "", parts.port or 443
+        family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as found:  # sends nothing
+            found.connect(place)
+            return str(found.getsockname()[0])
+
+    def _path(self, name: str) -> str:
+        return f"/api/v1/namespaces/{quote(self.namespace)}/configmaps/{quote(name)}"
+
+    def _put(self, name: str, content: dict[str, Any], job: Job) -> None:
+        body = config_map(name, self.namespace, job) | content
+        self._ask("PATCH", f"{self._path(name)}?fieldManager=hsdns-load&force=true", body)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        may_miss: bool = False,
+    ) -> Any:
+        """Send one request; return the object of the response, None if it `may_miss` and does."""
 
         async def send() -> tuple[int, str]:
             writer = ApiWriter(self._source, "-job")
@@ -129,20 +161,27 @@ class JobApi:
                 await writer.close()
 
         status, text = asyncio.run(send())
+        if status == 404 and may_miss:
+            return None
         if status >= 400:
             place, why = path.partition("?")[0], message_of(text)
             raise LoadError(f"the API server answers {method} {place} with {status}: {why}")
         return json.loads(text)
 
 
-def config_map(name: str, namespace: str, job: Job, report: bytes) -> dict[str, Any]:
-    """The ConfigMap of a report; raise LoadError if the report is too large."""
-    packed = gzip.compress(report, 9, mtime=0)
-    if len(packed) > MOST:
+def packed(report: bytes) -> dict[str, str]:
+    """The content of the ConfigMap of a report; raise LoadError if the report is too large."""
+    found = gzip.compress(report, 9, mtime=0)
+    if len(found) > MOST:
         raise LoadError(
-            f"the report has {len(packed)} octets when compressed, more than a ConfigMap holds; give a shorter -time, "
+            f"the report has {len(found)} octets when compressed, more than a ConfigMap holds; give a shorter -time, "
             "or write it to a volume with -json"
         )
+    return {KEY: base64.b64encode(found).decode()}
+
+
+def config_map(name: str, namespace: str, job: Job) -> dict[str, Any]:
+    """A ConfigMap without content, which belongs to a Job."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.name, "uid": job.uid}
     metadata = {
         "name": name,
@@ -150,12 +189,7 @@ def config_map(name: str, namespace: str, job: Job, report: bytes) -> dict[str, 
         "labels": {LABEL: job.name},
         "ownerReferences": [owner],
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata,
-        "binaryData": {KEY: base64.b64encode(packed).decode()},
-    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
 def reports_of(octets: bytes, name: str) -> list[tuple[str, bytes]]:

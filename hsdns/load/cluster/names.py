@@ -63,16 +63,27 @@ def read_mix(text: str, known: Mapping[str, int] = KINDS) -> dict[str, int]:
 
 
 def cluster_questions(
-    answer_sets: Sequence[AnswerSet], mix: Mapping[str, int] | None, exponent: float, seed: int
+    answer_sets: Sequence[AnswerSet],
+    mix: Mapping[str, int] | None,
+    exponent: float,
+    seed: int,
+    mixes: Sequence[Mapping[str, int]] = (),
 ) -> Questions:
-    """Questions about the names of kubernetes blocks; raise LoadError.  `mix` None: the shares of KINDS."""
+    """Questions about the names of kubernetes blocks; raise LoadError.
+
+    `mix` None: the shares of KINDS.  `mixes` are those of stages in its place.
+    """
     by_kind: dict[str, list[Question]] = {kind: [] for kind in KINDS}
     for answer_set in answer_sets:
         for question in _questions(answer_set):
             if len(by_kind[question.group]) < MOST:
                 by_kind[question.group].append(question)
+    if mixes:
+        mix = {kind: int(any(each.get(kind) for each in mixes)) for kind in KINDS}
     found, weights = _weighted(by_kind, mix, KINDS, exponent, seed)
-    return Questions(found, weights, seed)
+    pairs = list(zip(found, weights, strict=True)) if mixes else []
+    of_stages = [[each.get(asked.group, 0) * weight for asked, weight in pairs] for each in mixes]
+    return Questions(found, weights, seed, mixes=of_stages)
 
 
 def cluster_targets(

@@ -32,6 +32,7 @@ from hsdns.load.output.words import (
     share,
     shown,
     since_begin,
+    together_words,
 )
 from hsdns.load.report import KneeReport, Report
 from hsdns.load.results import PropagationReport, ServerReport, VerdictReport
@@ -46,8 +47,7 @@ Row = tuple[str, str]
 def lines(report: Report) -> list[str]:
     """The report, line by line."""
     plan, servers = report.plan, shown(report)
-    many = f", by {report.generators} generators" if report.generators > 1 else ""
-    row = ("plan", f"{plan_words(plan)}{many}")
+    row = ("plan", f"{plan_words(plan)}{together_words(report)}")
     if len(servers) == 1:
         server, found = report.servers[0], []
         if report.knee is not None:

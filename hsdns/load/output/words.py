@@ -91,13 +91,22 @@ def rates(stages: Sequence[Stage]) -> str:
     words = []
     for stage in stages:
         ramp = "" if stage.first == stage.last else f"..{stage.last:.10g}"
-        words.append(f"{stage.first:.10g}{ramp}/s for {stage.seconds:g} s")
+        own = [bursts(stage.arrival, stage.burst)] if stage.arrival else []
+        own += [f"{kind} {share}" for kind, share in stage.mix.items()]
+        own += [] if stage.churn is None else [f"{stage.churn:g} changes/s"]
+        more = f" ({', '.join(own)})" if own else ""
+        words.append(f"{stage.first:.10g}{ramp}/s for {stage.seconds:g} s{more}")
     return ", then ".join(words)
 
 
 def arrival(plan: PlanReport) -> str:
     """The arrival of queries."""
-    return f"bursts of {plan.burst}" if plan.arrival == "burst" else plan.arrival
+    return bursts(plan.arrival, plan.burst)
+
+
+def bursts(way: str, burst: int) -> str:
+    """A way to arrive."""
+    return f"bursts of {burst}" if way == "burst" else way
 
 
 _TIMES: Final = {
@@ -130,6 +139,17 @@ def plan_words(plan: PlanReport) -> str:
     """The schedule of a plan."""
     portion = f", part {plan.part} of it" if plan.part else ""
     return f"{rates(plan.stages)}, {arrival(plan)}, seed {plan.seed}{portion}"
+
+
+def together_words(report: Report) -> str:
+    """How many generators there were, and how far apart they may have begun; "" for one."""
+    if report.generators < 2:
+        return ""
+    within = sum(sorted(each.within_us for each in report.clocks)[-2:])
+    apart = f", begun within {us_to_text(within)} of each other" if report.clocks else ""
+    ahead = max((abs(each.ahead_us) for each in report.clocks), default=0)
+    clocks = f", clocks up to {us_to_text(ahead)} apart from the first one's" if ahead else ""
+    return f", by {report.generators} generators{apart}{clocks}"
 
 
 _LATENCIES: Final = ("p50", "p99", "p99.9", "max")

@@ -128,11 +128,13 @@ class Kubernetes(Plugin):
         """Take zones in lower case, the most important forward one first, and values for all PROPERTIES."""
         self.zones = zones
         source: Source = options["source"]
+        self.is_read_by_filters = options.get("is_read_by_filters", False)
+        is_read_whole = not isinstance(source, ApiServer)  # pods too, with their labels
         settings = StoreSettings(
             **{name: options[name] for name in StoreSettings._fields[:5]},
             multicluster=bool(options["multicluster"]),
-            pod_labels=options.get("pod_labels", False),
-            pods=options["pods"] == "verified" or not isinstance(source, ApiServer),
+            pod_labels=self.is_read_by_filters or (is_read_whole and not options["snapshot"]),
+            pods=options["pods"] == "verified" or is_read_whole,
             not_ready=options["explain"],
         )
         path: str | None = options["snapshot"]
@@ -156,7 +158,6 @@ class Kubernetes(Plugin):
         # The properties in the Corefile, word by word.
         self.lines: tuple[tuple[str, ...], ...] = options.get("lines", ())
         self.explains: bool = options["explain"]
-        self.is_read_by_filters = settings.pod_labels
         self.has_all_pod_names = options["pods"] == "insecure" and not options["namespaces"]
         self._max_silence: float | None = options["max_silence"]
         self.may_relapse = self._max_silence is not None
@@ -179,7 +180,8 @@ class Kubernetes(Plugin):
             source = api_server(directive, options, block)
         options["source"] = source
         options["position"] = directive.name.position
-        options["pod_labels"] = "metadata" in block.plugins and options["pods"] == "verified"
+        verified = options["pods"] == "verified"
+        options["is_read_by_filters"] = verified and "metadata" in block.plugins
         options["words"] = words_of(directive, zones, block)
         options["lines"] = lines_of(directive)
         return cls(zones, options, block.servers)

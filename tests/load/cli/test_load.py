@@ -8,11 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -24,9 +22,15 @@ from hsdns.assemble import Configuration
 from hsdns.cli.offline import configure
 from hsdns.corefile.tree import Position, Token
 from hsdns.load.cli import load
-from hsdns.load.cli import load as load_part
 from hsdns.load.cli.cluster import LoadCluster, following_changes
-from hsdns.load.cli.load import Generator, Load, Termination, find_generator, find_knee
+from hsdns.load.cli.load import (
+    Generator,
+    Load,
+    Termination,
+    find_generator,
+    find_knee,
+    meeting_of,
+)
 from hsdns.load.cli.reports import SUMMARY, Metrics, write_for_ci
 from hsdns.load.cli.settings import LoadSettings, ReportCommand, check_gateway
 from hsdns.load.cluster.job import INDEX, reports_of
@@ -45,7 +49,7 @@ from hsdns.wire.name import Name
 from loadtest.ports import free_port
 from tests.load import servers
 from tests.load.cli.test_settings import settings
-from tests.load.cluster.test_api import STARTED, api
+from tests.load.cluster.test_api import READ, SPEC, api
 from tests.load.servers import answer, http_server, server
 from tests.load.test_report import PLAN, report, results
 from tests.support.apiserver.real_api import RealApi, missing_assets
@@ -139,12 +143,13 @@ def test_several_servers_in_one_run_and_all_files_beside_the_report(
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_several_generators_share_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    """Processes of their own; together they send what one would."""
+    """Processes of their own; together they send what one would, and begin together."""
+    place = f"127.0.0.1:{free_port()}"
     with server() as port:
         words = ["load", "-p", str(port), "-queries", "q.txt", "-rate", "50", "-time", "2s", "-live", "none", "-fail-if", "loss>0"]  # fmt: skip
         generators = [
             subprocess.Popen(
-                [sys.executable, "-m", "hsdns", *words, "-part", f"{at}/3", "-json", f"{at}.json"],
+                [sys.executable, "-m", "hsdns", *words, "-part", f"{at}/3", "-coordinate", place, "-json", f"{at}.json"],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=subprocess.DEVNULL,
             )
@@ -157,6 +162,8 @@ def test_several_generators_share_a_plan(capsys: pytest.CaptureFixture[str]) -> 
     report = read_report(capsys.readouterr().out.encode(), "")
     (found,) = report.servers
     assert (report.generators, report.plan.part, found.ended) == (3, "", "")
+    assert {(each.started, each.digest) for each in parts} == {(report.started, report.digest)}
+    assert [each.part for each in report.clocks] == ["0/3", "1/3", "2/3"]
     assert (found.counts.sent, found.counts.answered) == (100, 100)
     assert [(each.second, each.counts.sent) for each in found.per_second] == [(0, 50), (1, 50)]
     slots = [dict(together(each.servers[0].per_second).slots.items()) for each in (*parts, report)]
@@ -201,20 +208,18 @@ def test_sigterm_ends_a_run_that_is_reported(
 def test_a_pod_of_a_job_that_is_deleted_puts_its_report(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is the second of four, and leaves the limits to all."""
-    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
-    begun = datetime.fromtimestamp(int(time.time()), UTC).isoformat()
-    started = {**STARTED, "status": {"startTime": begun}}
-    monkeypatch.setattr(load, "_monotonic", lambda start: 0)  # as soon as it is ready
-    with server() as port, api([(200, started), (200, {})]) as (found, asked):
+    """It is the first of one, and leaves the limits to all."""
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
+    read = {**READ, "spec": {**SPEC, "completions": 1}}
+    with server() as port, api([(200, read), (200, {}), (200, {})]) as (found, asked):
         monkeypatch.setattr(load, "_api", lambda: found)
         words = f"-p {port} -queries q.txt -rate 800 -time 1m -job load -fail-if nxdomain<1"
         assert Load.main(words.split()) == 0
-    assert "the report is in the ConfigMap load-1 of the namespace load" in capsys.readouterr().err
-    ((_, octets),) = reports_of(asked[1][2], "-")
+    assert "the report is in the ConfigMap load-0 of the namespace load" in capsys.readouterr().err
+    ((_, octets),) = reports_of(asked[2][2], "-")
     report = read_report(octets, "")
     (told,) = report.servers
-    assert (told.ended, told.counts.sent >= 28, report.plan.part) == ("interrupted", True, "1/4")
+    assert (told.ended, told.counts.sent >= 28, report.plan.part) == ("interrupted", True, "")
 
 
 def test_before_a_load_it_is_ctrl_c() -> None:
@@ -288,62 +293,40 @@ def test_no_step_of_github_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-# --- which portion of a Job this is, and when it begins ---
-
-NOON = 1_767_268_800.0  # when the Job of test_job has started
+# --- which portion of a Job this is ---
 
 
-@pytest.fixture
-def _clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """20 s after the start of the Job; the monotonic clock is at 500 s."""
-    monkeypatch.setattr(time, "time", lambda: NOON + 20)
-    monkeypatch.setattr(time, "monotonic_ns", lambda: 500 * 10**9)
-
-
-@pytest.mark.usefixtures("_clocks")
 def test_without_a_job() -> None:
-    assert find_generator(Portion(), "", "") == Generator(Portion(), 0)
-    assert find_generator(Portion(1, 4), "+30s", "") == Generator(Portion(1, 4), 530 * 10**9)
-    assert find_generator(Portion(), "2026-01-01T12:00:25Z", "").begin == 505 * 10**9
-    with pytest.raises(LoadError, match="that was at 2026-01-01T12:00:00Z"):
-        find_generator(Portion(), "2026-01-01T12:00:00Z", "")
+    assert find_generator(Portion(), None, "") == Generator(Portion())
+    assert find_generator(Portion(1, 4), ("a", 1), "").find() == ("a", 1)
+    with meeting_of(Generator()) as meeting:
+        assert meeting is None
 
 
 @pytest.mark.sockets
-@pytest.mark.usefixtures("_clocks")
 def test_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pod has its index and begins as long after the start of the Job, whenever it was started itself."""
     monkeypatch.setenv(INDEX, "3")
-    with api([(200, STARTED), (200, STARTED), (200, {})]) as (found, asked):
-        monkeypatch.setattr(load_part, "_api", lambda: found)
-        generator = find_generator(Portion(), "+45s", "load")
-        assert (generator.portion, generator.begin) == (Portion(3, 4), 525 * 10**9)
-        assert find_generator(Portion(), "", "load").begin == 540 * 10**9
+    with api([(200, READ), (404, {}), (200, {})]) as (found, asked):
+        monkeypatch.setattr(load, "_api", lambda: found)
+        generator = find_generator(Portion(), None, "load")
+        assert (generator.portion, generator.place) == (Portion(3, 4), ("127.0.0.1", 0))
+        assert generator.find() is None
         said = generator.put(b"{}")
     assert said == "the report is in the ConfigMap load-3 of the namespace load"
     assert asked[-1][1].startswith("/api/v1/namespaces/load/configmaps/load-3?")
-
-
-@pytest.mark.usefixtures("_clocks")
-@pytest.mark.sockets
-def test_an_index_that_the_job_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INDEX, "4")
-    with api([(200, STARTED)]) as (found, _):
-        monkeypatch.setattr(load_part, "_api", lambda: found)
-        with pytest.raises(
-            LoadError, match=r"^-job: the Job load has 4 completions, and no index 4$"
-        ):
-            find_generator(Portion(), "", "load")
+    sentence = r"^-job: the Job load has 4 completions, and no index 4$"
+    with api([(200, READ)]) as (found, _), pytest.raises(LoadError, match=sentence):
+        find_generator(Portion(), None, "load")
 
 
-@pytest.mark.usefixtures("_clocks")
 def test_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INDEX, "0")
     monkeypatch.delenv(access.HOST, raising=False)
     with pytest.raises(
         LoadError, match="-job: not in a cluster: KUBERNETES_SERVICE_HOST is not set"
     ):
-        find_generator(Portion(), "", "load")
+        find_generator(Portion(), None, "load")
 
 
 # --- the knee ---
@@ -458,7 +441,7 @@ def test_changes_are_in_the_truth_and_in_the_api() -> None:
         assert found.api is not None
         assert not found.truth.changes
         before = version(found.api.url)
-        with found.churning(500.0):
+        with found.churning([(1.0, 500.0)]):
             while len(found.truth.changes) < 3:
                 version(found.api.url)
         after = version(found.api.url)
@@ -500,7 +483,7 @@ def test_changes_through_a_real_api(tmp_path: Path) -> None:
             assert f".{name}." in found.awaited.name.to_text()
             assert found.truth is not None
             follower = found.follow(10_000.0, lambda event: True)
-            with found.churning(100.0):
+            with found.churning([(1.0, 100.0)]):
                 while not any(each.written is not None for each in follower.events):
                     names(api, "EndpointSlice")
             assert found.failure == ""
@@ -538,7 +521,7 @@ def test_changes_of_a_cluster_are_followed() -> None:
         queries = [each.query() for each in found.questions.all]
         with following_changes(given, found, [place], queries) as following:
             assert found.truth is not None
-            with found.churning(200.0):
+            with found.churning([(1.0, 200.0)]):
                 while len(found.truth.changes) < 10:
                     following.take()
         report = following.report(0, 0.0, float("inf"))

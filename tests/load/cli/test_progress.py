@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hsdns.cli.command import FlagError
 from hsdns.load.cli.progress import SCREEN, check_live, line, lines, live
 from hsdns.load.cli.screen import view
 from hsdns.load.outcome import LOST, NOT_SENT
@@ -35,16 +34,11 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("has_rich", [True, False])
-def test_on_a_terminal_the_line_is_written_over(
-    has_rich: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_terminal_the_line_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "80")
-    if not has_rich:
-        monkeypatch.setattr("hsdns.load.cli.progress.LIBRARY", "no_such_library")
     with live(12.0) as show:
         show({"a": Results([], 0)}, 1.0)
         show({"a": Results([], 0)}, 2.0)
@@ -68,17 +62,6 @@ def test_the_screen_is_drawn_again_now_and_then_and_left_as_it_was(
     assert "3/12 s" in written
     assert written.index("\x1b[?1049h") < written.index("\x1b[?1049l")
     assert 10 <= written.count("Ctrl-C ends it") <= 18
-
-
-def test_a_screen_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr("hsdns.load.cli.progress.LIBRARY", "no_such_library")
-    with pytest.raises(FlagError) as error:
-        check_live(SCREEN)
-    assert str(error.value) == (
-        "-live screen draws with the library rich, which is not installed: "
-        'run pip install "hsdns-server[top]", or leave it out'
-    )
 
 
 MS = SECOND // 1000

@@ -16,7 +16,7 @@ import pytest
 from hsdns.load.cli import load
 from hsdns.load.cli.load import Load, in_words, questions_of
 from hsdns.load.cli.settings import LoadSettings, read_settings
-from hsdns.load.cluster.job import Job, config_map
+from hsdns.load.cluster.job import Job, config_map, packed
 from hsdns.load.questions import Questions
 from hsdns.load.report import encode
 from hsdns.load.send import probe
@@ -107,8 +107,11 @@ def test_reports_that_were_kept(
     """Merged, or beside each other; - is a list of ConfigMaps, as kubectl prints it."""
     Path("x").mkdir()
     Path("x/a.json").write_bytes(A)
-    job = Job("load", "4711", 0.0, 2)
-    items = [config_map(f"load-{at}", "load", job, Path(f"{at}.json").read_bytes()) for at in "01"]
+    job = Job("load", "4711", 2)
+    items = [
+        config_map(f"load-{at}", "load", job) | {"binaryData": packed(Path(f"{at}.json").read_bytes())}
+        for at in "01"
+    ]  # fmt: skip
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(listed)))
     assert Load.main(words.split()) == status

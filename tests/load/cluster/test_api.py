@@ -20,7 +20,7 @@ from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT
 from hsdns.load.cluster.churn import Churn
 from hsdns.load.cluster.history import PATHS, ApiHistory
-from hsdns.load.cluster.job import ApiWriter, Job, JobApi, config_map, read_namespace, reports_of
+from hsdns.load.cluster.job import ApiWriter, Job, JobApi, packed, read_namespace, reports_of
 from hsdns.load.errors import LoadError
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.synthetic import Shape
@@ -191,13 +191,9 @@ def test_history() -> None:
 
 # --- Jobs ---
 
-JOB = Job("load", "4711", 1_767_268_800.0, 4)
-STARTED = {
-    "metadata": {"uid": "4711"},
-    "spec": {"completionMode": "Indexed", "completions": 4},
-    "status": {"startTime": "2026-01-01T12:00:00Z"},
-}
-NOT_STARTED = {**STARTED, "status": {}}
+JOB = Job("load", "4711", 4)
+SPEC = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
+READ = {"metadata": {"uid": "4711"}, "spec": SPEC}
 PATH = "/apis/batch/v1/namespaces/load/jobs/load"
 
 
@@ -220,13 +216,12 @@ def api(answers: list[tuple[int, Any]]) -> Iterator[tuple[JobApi, list[tuple[str
 
 @pytest.mark.sockets
 def test_a_job_and_its_report() -> None:
-    """It is waited for until it has started; the report is in a list of ConfigMaps as in one of them."""
-    slept: list[float] = []
-    with api([(200, NOT_STARTED), (200, STARTED), (200, {})]) as (found, asked):
-        assert found.job("load", slept.append) == JOB
+    """The report is in a list of ConfigMaps as in one of them."""
+    with api([(200, READ), (200, {})]) as (found, asked):
+        assert found.job("load") == JOB
         assert found.put_report(JOB, 3, b'{"format": "x"}') == "load-3"
-    *before, (_, path, octets) = asked
-    assert (before, slept) == ([("GET Bearer t", PATH, b"")] * 2, [1.0])
+    (before, (_, path, octets)) = asked
+    assert before == ("GET Bearer t", PATH, b"")
     body = json.loads(octets)
     assert path == "/api/v1/namespaces/load/configmaps/load-3?fieldManager=hsdns-load&force=true"
     assert body["metadata"]["labels"] == {"hsdns-load/job": "load"}
@@ -238,18 +233,32 @@ def test_a_job_and_its_report() -> None:
 
 
 @pytest.mark.sockets
+def test_where_the_pods_of_a_job_meet() -> None:
+    """One that is left of an earlier Job of this name is not the place."""
+    with api([(200, {})]) as (found, asked):
+        assert found.own_address() == "127.0.0.1"
+        found.put_coordinator(JOB, "10.1.2.3", 40_000)
+    body = json.loads(asked[0][2])
+    old = {**body, "metadata": {"ownerReferences": [{"uid": "4710"}]}}
+    with api([(404, {}), (200, old), (200, body)]) as (found, asked):
+        places = [found.coordinator(JOB) for _ in range(3)]
+    assert places == [None, None, ("10.1.2.3", 40_000)]
+    assert {each[1] for each in asked} == {"/api/v1/namespaces/load/configmaps/load-coordinator"}
+
+
+@pytest.mark.sockets
 @pytest.mark.parametrize(
     ("answers", "sentence"),
     [
-        ([(200, {**STARTED, "spec": {"completions": 4}})], "-job: the Job load has no indexes; set completionMode: Indexed in its spec"),
+        ([(200, {**READ, "spec": {"completions": 4}})], "-job: the Job load has no indexes; set completionMode: Indexed in its spec"),
+        ([(200, {**READ, "spec": {**SPEC, "parallelism": 2}})], "-job: the Job load runs 2 of its 4 generators at a time, and they begin together; set parallelism to completions in its spec"),
         ([(403, {"message": "jobs is forbidden"})], f"the API server answers GET {PATH} with 403: jobs is forbidden"),
         ([(502, b"<html>")], f"the API server answers GET {PATH} with 502: <html>"),
-        ([(200, NOT_STARTED)] * 30, "-job: the Job load has no startTime after 30 seconds"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong(answers: list[tuple[int, Any]], sentence: str) -> None:
     with api(answers) as (found, _), pytest.raises(LoadError) as error:
-        found.job("load", lambda seconds: None)
+        found.job("load")
     assert str(error.value) == sentence
 
 
@@ -258,7 +267,7 @@ def test_a_report_that_is_too_large() -> None:
         "^the report has 1000328 octets when compressed, more than a ConfigMap holds; give a "
     )
     with pytest.raises(LoadError, match=sentence):
-        config_map("load-0", "load", JOB, Random(1).randbytes(1_000_000))
+        packed(Random(1).randbytes(1_000_000))
 
 
 @pytest.mark.parametrize(("text", "sentence"), columns(TABLES, "no reports"))
@@ -290,6 +299,6 @@ def test_requests_that_write(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match=r"^-churn-api: .*127.0.0.1"):
         asyncio.run(sent(port, "GET", "/x"))
     with pytest.raises(LoadError, match=f"^-job: http://127.0.0.1:{port} "):
-        JobApi(access(port), "load").job("load", lambda seconds: None)
+        JobApi(access(port), "load").job("load")
     with pytest.raises(LoadError, match="this is no pod with a service account"):
         read_namespace(str(tmp_path))

@@ -96,7 +96,7 @@ def test_how_many_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def test() -> list[int]:
         monkeypatch.setattr(asyncio, "sleep", sleep)
-        due = due_changes(8.0, lambda: now)
+        due = due_changes([(1.0, 8.0)], lambda: now)
         return [await anext(due) for _ in range(3)]
 
     assert (asyncio.run(test()), slept) == ([1, 4, 1], [0.125, 0.125, 0.0625])
@@ -136,7 +136,7 @@ def test_changes_at_a_rate() -> None:
     run, events = Running(), list[Event]()
     churn = Churn(SHAPE, ALL, 1, events.extend, run.clock, run.wrote)
     first = churn.history.version + 1
-    run.until_enough(lambda: churn.run(ClusterApi(churn.history, "127.0.0.1", 0), 400.0))
+    run.until_enough(lambda: churn.run(ClusterApi(churn.history, "127.0.0.1", 0), [(1.0, 400.0)]))
     assert [int(version) for version, _ in run.written] == [*range(first, first + len(run.written))]
     assert len(events) >= len(run.written)
 
@@ -198,7 +198,7 @@ def test_what_is_refused(refused: tuple[str, str], sentence: str, sent: list[str
     async def live(server: Server) -> None:
         own = namespace(server, clock=asyncio.get_running_loop().time)
         if sent is None:
-            await own.run(400.0)
+            await own.run([(1.0, 400.0)])
         await own.make()
         await own.remove()
         await own.remove()
@@ -215,7 +215,7 @@ def test_what_is_refused(refused: tuple[str, str], sentence: str, sent: list[str
 def test_changes_are_written_in_order_and_told() -> None:
     run, server = Running(), Server()
     own = namespace(server, ALL, clock=run.clock, written=run.wrote)
-    run.until_enough(lambda: own.run(400.0))
+    run.until_enough(lambda: own.run([(1.0, 400.0)]))
     begins = {each.partition(" {")[0] for each in server.sent}
     assert server.overlaps == 0
     assert begins <= {f"PUT {SLICES}/svc-{each}-load" for each in (0, 1)}

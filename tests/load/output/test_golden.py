@@ -25,6 +25,7 @@ from hsdns.load.histogram import Histogram, Percentile, slot_of
 from hsdns.load.output.ci import junit, markdown
 from hsdns.load.output.exposition import BOUNDS, Picture, buckets, sum_of
 from hsdns.load.output.page import MOST, columns, comparison_page, page
+from hsdns.load.output.perfdata import perfdata
 from hsdns.load.output.text import compared_lines, lines
 from hsdns.load.output.words import shown_together, since_begin
 from hsdns.load.report import KneeReport, KneeStep, Report, encode
@@ -142,6 +143,7 @@ def documents() -> dict[str, str]:
         ("late", Picture({"a": results(late=5)}, 2.0)),
     ):
         found[f"{name}.prom"] = generate_latest(picture).decode()
+    found["everything.perfdata"] = json.dumps(perfdata(REPORTS["everything"]), indent=1) + "\n"
     found["stale.json"] = json.dumps(json.loads(encode(STALE)), indent=1) + "\n"
     return found
 

@@ -179,7 +179,7 @@ def test_metadata_of_a_query_is_both() -> None:
 
 @pytest.mark.parametrize("others", [frozenset(), frozenset({"metadata"})])
 def test_labels_of_pods_are_kept_where_metadata_is_in_the_block(others: frozenset[str]) -> None:
-    text = "kubernetes cluster.local {\n source synthetic\n pods verified\n}"
+    text = "kubernetes cluster.local {\n pods verified\n}"
     block = make_block()._replace(plugins=others)
     assert Kubernetes.setup(directives(text), block).state.settings.pod_labels is bool(others)
 

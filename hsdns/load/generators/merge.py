@@ -2,8 +2,8 @@
 
 Path: cli/reports.py reads them -> here -> counters.add(), and Report.finish() as after a run.
 Rule 1: counts and histograms are added slot by slot, without loss: the report is the one that a single generator would
-        have written, except for the machines and the begin.
-Rule 2: only reports of one plan are added: the portions of -part, or runs of the same plan.
+        have written, except for the machines and their clocks.
+Rule 2: only reports of one run are added: portions of one plan that began at one time, each once.
 Rule 3: all generators saw the same changes of the cluster, so the report has those of the first.  How long a change
         took to show was measured by each generator that followed it, and all these times are counted.
 """
@@ -27,7 +27,7 @@ from hsdns.load.report import (
     Report,
 )
 from hsdns.load.results import ServerReport
-from hsdns.load.schedule import read_portion
+from hsdns.load.schedule import WHOLE, Portion, read_portion
 
 OF_CLUSTER: Final = " questions of the cluster"  # as cli/load.py describes them
 Named = tuple[str, Report]  # the name of its file, and the report
@@ -35,25 +35,29 @@ Named = tuple[str, Report]  # the name of its file, and the report
 
 def merge(reports: Sequence[Named]) -> Report:
     """The report of all generators together; raise LoadError."""
-    ordered = sorted(reports, key=lambda each: _index(each[1].plan))
+    ordered = sorted(reports, key=lambda each: _portion(each[1]))
     first_name, first = ordered[0]
     for name, report in ordered[1:]:
         _check_alike(first_name, first, name, report)
     missing = _missing(ordered)
     servers = [
         _server(
-            [report.servers[at] for _, report in ordered], [_of(each) for each in ordered], missing
+            [report.servers[at] for _, report in ordered],
+            [f"part {report.plan.part}" for _, report in ordered],
+            missing,
         )
         for at in range(len(first.servers))
     ]
     slack = first.servers[0].verdicts.slack_ms / 1000 if first.servers[0].verdicts else None
     return Report(
         FORMAT,
-        min(report.started for _, report in ordered),
+        first.started,
         msgspec.structs.replace(first.plan, part=""),
         _machine([report.machine for _, report in ordered]),
         servers,
         sum(report.generators for _, report in ordered),
+        digest=first.digest,
+        clocks=[clock for _, report in ordered for clock in report.clocks],
     ).finish(slack, _limits_of(first))
 
 
@@ -86,35 +90,29 @@ def _limits_of(report: Report) -> list[Limit]:
     )
 
 
-def _index(plan: PlanReport) -> int:
-    return read_portion(plan.part).part if plan.part else -1
-
-
-def _of(named: Named) -> str:
-    name, report = named
-    return f"part {report.plan.part}" if report.plan.part else name
+def _portion(report: Report) -> Portion:
+    return read_portion(report.plan.part) if report.plan.part else WHOLE
 
 
 def _missing(reports: Sequence[Named]) -> str:
     """Which portions are missing, "" if none; raise LoadError for a duplicate one."""
-    portions = [read_portion(report.plan.part) for _, report in reports if report.plan.part]
-    if not portions:
-        return ""
-    if len(portions) < len(reports) or len({each.parts for each in portions}) > 1:
+    portions = [_portion(report) for _, report in reports]
+    parts = portions[0].parts
+    if any(each.parts != parts for each in portions):
         told = ", ".join(f"{name}: {report.plan.part or 'all of it'}" for name, report in reports)
         raise LoadError(f"these are portions of different plans: {told}")
-    found = [each.part for each in portions]
-    if twice := next((each for each in portions if found.count(each.part) > 1), None):
-        files = ", ".join(name for name, report in reports if report.plan.part == twice.to_text())
-        raise LoadError(f"part {twice.to_text()} is there more than once: {files}")
-    parts = portions[0].parts
+    for each in portions:
+        if portions.count(each) > 1:
+            files = ", ".join(name for name, report in reports if _portion(report) == each)
+            raise LoadError(f"part {each.part}/{parts} is there more than once: {files}")
+    found = {each.part for each in portions}
     missing = [f"{number}/{parts}" for number in range(parts) if number not in found]
     return f"missing: part {', '.join(missing)}" if missing else ""
 
 
 def _check_alike(first_name: str, first: Report, name: str, report: Report) -> None:
     """Raise LoadError if the reports have different plans."""
-    if _alike(report.plan) != _alike(first.plan):
+    if alike(report.plan) != alike(first.plan):
         told = differences(shown_together([(first_name, first), (name, report)]))
         raise LoadError(
             f"{name} is of another plan than {first_name}, so they cannot be added"
@@ -130,10 +128,20 @@ def _check_alike(first_name: str, first: Report, name: str, report: Report) -> N
                 f"{name} has other {what} than {first_name}, so they cannot be added: "
                 f"{', '.join(theirs) or 'none'}, not {', '.join(mine) or 'none'}"
             )
+    if report.digest != first.digest:
+        raise LoadError(
+            f"{name} asks other questions than {first_name}, so they cannot be added; "
+            "give all generators the same files"
+        )
+    if report.started != first.started:
+        raise LoadError(
+            f"{name} began at {report.started}, and {first_name} at {first.started}, so they are no portions of one "
+            "run; generators that meet at -coordinate begin together"
+        )
 
 
-def _alike(plan: PlanReport) -> PlanReport:
-    """The fields of a plan that must be equal.  The cluster may change between two generators' reading of its names."""
+def alike(plan: PlanReport) -> PlanReport:
+    """What all portions of a plan have in common.  The names of a cluster may change between two readings."""
     if OF_CLUSTER in plan.what:
         words = plan.what.partition(OF_CLUSTER)[2]
         return msgspec.structs.replace(plan, part="", questions=0, what=words)

@@ -1,0 +1,57 @@
+// Lookups of Java programs: inet, jndi, netty or grpc; KIND NAME TIMES SECONDS
+import java.net.InetAddress;
+import java.util.ArrayList;
+import java.util.Hashtable;
+import java.util.List;
+import javax.naming.directory.Attribute;
+import javax.naming.directory.InitialDirContext;
+
+public class Lookups {
+    static Object netty;
+
+    static List<String> lookUp(String how, String kind, String name) throws Exception {
+        List<String> found = new ArrayList<>();
+        if (how.equals("netty")) {
+            return NettyLookups.lookUp(kind, name);
+        }
+        if (how.equals("jndi")) {
+            Hashtable<String, String> env = new Hashtable<>();
+            env.put("java.naming.factory.initial", "com.sun.jndi.dns.DnsContextFactory");
+            env.put("java.naming.provider.url", "dns:");
+            String type = kind.equals("host") ? "A" : kind.toUpperCase();
+            Attribute all = new InitialDirContext(env).getAttributes(name, new String[] {type}).get(type);
+            for (int i = 0; all != null && i < all.size(); i++) {
+                found.add(all.get(i).toString().replace(' ', '_'));
+            }
+        } else if (kind.equals("ptr")) {
+            found.add(InetAddress.getByName(name).getHostName());
+        } else {
+            for (InetAddress each : InetAddress.getAllByName(name)) {
+                found.add(each.getHostAddress());
+            }
+        }
+        return found;
+    }
+
+    public static void main(String[] args) throws Exception {
+        int times = Integer.parseInt(args[3]);
+        if (args[0].equals("warm")) {
+            return;
+        }
+        for (int number = 0; number < times; number++) {
+            if (number > 0) {
+                Thread.sleep((long) (Double.parseDouble(args[4]) * 1000));
+            }
+            System.out.println("begin");
+            System.out.flush();
+            try {
+                System.out.println("ok " + String.join(" ", lookUp(args[0], args[1], args[2])));
+            } catch (Exception error) {
+                Throwable cause = error;
+                System.out.println("error " + cause.getClass().getSimpleName() + " " + ("" + cause.getMessage()).replace('\n', ' '));
+            }
+            System.out.flush();
+        }
+        System.exit(0);
+    }
+}

@@ -1,0 +1,83 @@
+"""Lookups of a Python program with socket, aiodns, dnspython or grpc.
+
+Path: scene.py -> here, as a program: HOW KIND NAME TIMES SECONDS.
+"""
+
+import asyncio
+import importlib
+import re
+import socket
+import sys
+from typing import Any
+from urllib.parse import unquote
+
+how, kind, name, times, pause = sys.argv[1:]
+library: Any = importlib.import_module("dns.resolver" if how == "dnspython" else how)
+
+
+def with_socket() -> list[str]:
+    """What the C library finds."""
+    if kind == "ptr":
+        return [socket.gethostbyaddr(name)[0]]
+    return [str(each[4][0]) for each in socket.getaddrinfo(name, 80, type=socket.SOCK_STREAM)]
+
+
+def with_dnspython() -> list[str]:
+    """What dns.resolver finds, with the search list as resolve_name() uses it."""
+    if kind == "host":
+        return list(library.resolve_name(name).addresses())
+    if kind == "ptr":
+        return [str(each.target) for each in library.resolve_address(name)]
+    found = library.resolve(name, kind, search=True)
+    return [each.to_text().replace(" ", "_") for each in found]
+
+
+def with_grpc(channels: dict[str, Any]) -> list[str]:
+    """Whom a channel tries to connect to."""
+    if not channels:
+        channels[name] = library.insecure_channel(f"dns:///{name}:50051")
+    text = ""
+    try:
+        channels[name].unary_unary("/a.B/c")(b"", timeout=60)
+    except library.RpcError as error:
+        text = error.details()
+    found = re.findall(r"ipv[46]:(\S+):50051", text)
+    if not found:
+        raise OSError(text)
+    return list(dict.fromkeys(unquote(each).strip("[]") for each in found))
+
+
+async def with_aiodns(resolver: Any) -> list[str]:
+    """What c-ares finds."""
+    if kind == "host":
+        found = await resolver.getaddrinfo(name, socket.AF_UNSPEC)
+        return [each.addr[0].decode() for each in found.nodes]
+    if kind == "ptr":
+        return [(await resolver.gethostbyaddr(name)).name]
+    found = await resolver.query_dns(name, kind.upper())
+    if kind == "srv":
+        return [f"{each.data.target}:{each.data.port}" for each in found.answer]
+    return [each.data.data.decode().replace(" ", "_") for each in found.answer]
+
+
+async def main() -> None:
+    """Look it up, as often as it is said."""
+    resolver = library.DNSResolver() if how == "aiodns" else None
+    channels: dict[str, Any] = {}
+    for number in range(int(times)):
+        await asyncio.sleep(float(pause) if number else 0)
+        print("begin", flush=True)
+        try:
+            if how == "aiodns":
+                found = await with_aiodns(resolver)
+            elif how == "grpc":
+                found = with_grpc(channels)
+            else:
+                found = with_socket() if how == "socket" else with_dnspython()
+            print("ok", *found, flush=True)
+        except Exception as error:
+            text = error.args[1] if len(error.args) > 1 else str(error) or type(error).__name__
+            print("error", " ".join(text.split()), flush=True)
+
+
+asyncio.run(main())

@@ -35,8 +35,8 @@ class MachineTimes(msgspec.Struct):
     """What the machine of the generator did in `elapsed` microseconds, in microseconds; None: it does not tell.
 
     CPUs were `busy` with any process, or `stolen` by the hypervisor; under `pressure` some task waited for one, and the
-    sender `waited`.  `sender`, `counting` and `server` are CPU time; that of the server if it is on this machine.
-    `overflowed` queries did not fit into the sockets of the server.
+    sender `waited`, or was `stopped`, as far as looking ten times a second tells.  `sender`, `counting` and `server`
+    are CPU time; that of the server if it is on this machine.  `overflowed` queries did not fit into its sockets.
     """
 
     elapsed: int | None = None
@@ -48,6 +48,7 @@ class MachineTimes(msgspec.Struct):
     counting: int | None = None
     server: int | None = None
     overflowed: int | None = None
+    stopped: int | None = None
 
     def since(self, before: MachineTimes) -> MachineTimes:
         """What has happened since earlier times."""

@@ -5,8 +5,8 @@ Rule 1: times in microseconds are whole numbers; None if a figure is withheld, a
 Rule 2: Report has what all servers of a run share, a ServerReport what was measured of one server.
 
 Why figures are withheld, in a sentence: how many queries were late, in which seconds, why, and what to do.
-Rule: in the seconds until the greatest lateness, the sender waited for a CPU, or the hypervisor took it, for half of
-      that lateness, or it ran all the time.  Otherwise it was stopped.
+Rule: in the seconds until the greatest lateness, the sender was stopped, waited for a CPU, or had it taken by the
+      hypervisor, for half of that lateness, or it ran all the time.  Otherwise it was stopped, unseen.
 """
 
 from __future__ import annotations
@@ -247,6 +247,9 @@ def _cause(seconds: Sequence[Second], late: Sequence[Second], worst: int) -> tup
         usually = usual / good.elapsed if good.elapsed else 0.0
         return found - usually * max(0, (bad.elapsed or 0) - worst)
 
+    stopped = "because its process was stopped", "let it run without a stop"
+    if (bad.stopped or 0) * 2 >= worst:
+        return stopped
     took = meanwhile("waited"), meanwhile("stolen")
     if max(took) * 2 >= worst:
         whose = "other processes" if took[0] >= took[1] else "the hypervisor"
@@ -255,7 +258,7 @@ def _cause(seconds: Sequence[Second], late: Sequence[Second], worst: int) -> tup
         return "because it had no time left for more", _SLOWER
     if bad.waited is None or worst < _STOP:
         return "for a reason that the system does not tell", _ALONE
-    return "because its process was stopped", "let it run without a stop"
+    return stopped
 
 
 def _numbers(found: Sequence[Second]) -> str:

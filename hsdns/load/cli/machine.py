@@ -50,6 +50,11 @@ def cpu_of(stat: str) -> int:
     return sum(map(int, stat.rpartition(")")[2].split()[11:13])) * _TICK
 
 
+def is_stopped(stat: str) -> bool:
+    """Whether a process is stopped by a signal, from /proc/PID/stat."""
+    return stat.rpartition(")")[2].split()[0] == "T"
+
+
 def waited(schedstat: str) -> int:
     """Microseconds in which a thread was ready to run and waited for a CPU, from /proc/PID/schedstat."""
     return int(schedstat.split()[1]) // 1000
@@ -95,18 +100,22 @@ class Observer:
         self._servers: set[int] = set()
         self._sockets: set[str] = set()  # of the server
         self._before: MachineTimes | None = None
-        self._second = 0
+        self._second = self._stopped = self._looked = 0
 
     def see(self, results: Results | None, seconds: float, *, is_over: bool = False) -> None:
         """Add what has happened since the last call, if another second has begun; the first call begins."""
+        now = self.clock() // 1000
+        if self._read(f"{self._pids[0]}/stat", is_stopped):
+            self._stopped += now - self._looked
+        self._looked = now
         if self._before is None:
             self._find(*self._place)
         elif int(seconds) <= self._second and not is_over:
             return
-        now, before = self._times(), self._before
+        times, before = self._times(now), self._before
         if before is not None and results is not None:
-            add(results.second(self._second).machine, now.since(before))
-        self._before, self._second = now, int(seconds)
+            add(results.second(self._second).machine, times.since(before))
+        self._before, self._second = times, int(seconds)
 
     def _find(self, host: str, port: int) -> None:
         for table in (UDP if self._is_udp else TCP) if host else ():
@@ -116,13 +125,13 @@ class Observer:
                 if os.readlink(file)[len("socket:[") : -1] in self._sockets:
                     self._servers.add(int(file.parts[-3]))
 
-    def _times(self) -> MachineTimes:
+    def _times(self, now: int) -> MachineTimes:
         read = self._read
         sender, counting = self._pids
         ran = [read(f"{pid}/stat", cpu_of) or 0 for pid in self._servers]
         full = [read(table, lambda text: dropped(text, self._sockets)) for table in UDP]
         return MachineTimes(
-            self.clock() // 1000,
+            now,
             read("stat", busy),
             read("stat", stolen),
             read("pressure/cpu", pressure),
@@ -131,6 +140,7 @@ class Observer:
             read(f"{counting}/stat", cpu_of),
             sum(ran) if ran else None,
             sum(filter(None, full)) if self._servers and self._is_udp else None,
+            self._stopped,
         )
 
     def _read(self, file: str, value: Callable[[str], T]) -> T | None:

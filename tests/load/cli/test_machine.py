@@ -37,7 +37,7 @@ def write(proc: Path, at: int) -> None:
     }  # fmt: skip
     for pid, ticks in ((SENDER, 50), (COUNTING, 5), (SERVER, 20), (OTHER, 7)):
         files[f"{pid}/stat"] = (
-            f"{pid} (a (b) c) S 1 1 1 0 -1 0 0 0 0 0 {at * ticks} {at} 0 0 20 0 1\n"
+            f"{pid} (a (b) c) {'T' if at == 3 else 'S'} 1 1 1 0 -1 0 0 0 0 0 {at * ticks} {at} 0 0 20 0 1\n"
         )
     for name, text in files.items():
         (proc / name).parent.mkdir(parents=True, exist_ok=True)
@@ -71,9 +71,13 @@ def seen(proc: Path, host: str = "127.0.0.1", port: int = 53) -> list[MachineTim
 
 def test_every_second(proc: Path) -> None:
     first, second, end = seen(proc)
-    assert first == MachineTimes(1_100_000, 10**6, 20_000, 300_000, 30_000, 510_000, 60_000, 210_000, 5)  # fmt: skip
-    assert (second.elapsed, second.others) == (1_100_000, 2 * (10**6 - 780_000 + 20_000))
-    assert astuple(second)[1:] == tuple(2 * each for each in astuple(end)[1:])
+    assert first == MachineTimes(1_100_000, 10**6, 20_000, 300_000, 30_000, 510_000, 60_000, 210_000, 5, 0)  # fmt: skip
+    assert (second.elapsed, second.stopped, second.others) == (
+        2_200_000,
+        1_100_000,
+        2 * (10**6 - 780_000 + 20_000),
+    )
+    assert astuple(second)[1:-1] == tuple(2 * each for each in astuple(end)[1:-1])
 
 
 @pytest.mark.parametrize(("host", "port"), [("", 53), ("127.0.0.1", 54), ("::1", 53)])

@@ -170,7 +170,9 @@ def _finish(
     server.counts = counts
     server.latency, server.lateness = whole.latency, whole.lateness
     server.withheld = why_withheld(whole, server.per_second)
-    server.per_second = [each for each in server.per_second if each.counts.due or each.changes]
+    server.per_second = [
+        each for each in server.per_second if each.counts.due or each.changes or each.unmatched
+    ]
     server.kinds = [each for each in server.kinds if each.counts.due]
     server.kinds.sort(key=lambda each: (each.group, type_from_text(each.type)))
     for kind in server.kinds:

@@ -1,6 +1,6 @@
 """The common part of all models: packets out, answers in, and the one loop that runs a lookup.
 
-Path: resolver/cli.py, explanation/client.py, fault_scenarios/play.py, testing/cluster.py -> look_up() -> a model's
+Path: resolver/cli.py, explanation/client.py, fault_scenarios/play.py, testing/patch.py -> look_up() -> a model's
 lookup() -> packets, whose answers come from a Transport; load/send/pods.py has its own loop, for many lookups at once.
 Rule 1: lookup() is a generator.  It yields the time until which it waits, None for no timeout, and is resumed with an
         arrival, or with None when that time has come.  Packets that it sends in between are in `outbox`.

@@ -456,7 +456,10 @@ def patched(resolver: PodResolver) -> Iterator[None]:
     names = (*LOOKUPS, "gethostbyname_ex")
     led = {each: getattr(resolver, each) for each in names}
     # socket.getaddrinfo calls _socket's; the others of `socket` are those of `_socket`.
-    of: Any = next(each for each in reversed(socket.socket.__mro__) if each.__module__ == "socket")
+    own = [each for each in socket.socket.__mro__ if each.__module__ == "socket"]
+    if not own:  # gevent's
+        _refuse(f"{socket.socket.__module__}, whose sockets replace Python's,", "use a pod")
+    of: Any = own[-1]
     with ExitStack() as stack:
         stack.enter_context(replaced.multiple(_socket, **led))
         del led["getaddrinfo"]

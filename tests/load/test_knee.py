@@ -45,7 +45,7 @@ LATENESS = [Percentile(name_of(percent), 10) for percent in PERCENTS]
 MEASURED = Measured(
     {
         "loss": (1, 1000), "stale": (0, 500), "right": (490, 500), "servfail": (0, 0), "lookup.failed": (3, 300),
-        "lookup.unfinished": (0, 300),
+        "lookup.unfinished": (0, 300), "unmatched": (0, 1000),
     },
     LATENCY,
     LATENESS,

@@ -338,7 +338,9 @@ class Truth:
             reply = self._answers.answer_at_once(name, qtype, zone)
         except NoSuchName:
             return self._absent(zone)
-        return answer_of(reply.rcode, reply.answer) if isinstance(reply, Reply) else None
+        if not isinstance(reply, Reply):
+            return None
+        return answer_of(reply.rcode, reply.answer, reply.additional)
 
     def _is_determined(self, question: int) -> bool:
         """Whether the cluster determines the answer to a question, by the first state of its Service."""

@@ -49,8 +49,8 @@ CODE_LINES = {
     "hsdns/testing": 2_053,
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
-    "loadtest": 8_057,
-    "tests": 60_416,
+    "loadtest": 8_120,
+    "tests": 60_418,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -29,7 +29,7 @@ BETWEEN: Final = 5.0  # seconds between two sentences
 SILENT: Final = 60.0  # seconds after which a peer is gone
 LINGER: Final = 2.0  # seconds to tell the coordinator of a failure
 BURST: Final = 16  # exchanges that measure the clock once the begin is known
-_LONGEST: Final = 1 << 16  # octets of a question
+_LONGEST: Final = 1 << 20  # octets of a question
 Place = tuple[str, int]
 
 

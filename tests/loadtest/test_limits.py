@@ -212,7 +212,7 @@ def test_a_freeze_is_found_within_5_ms(since: str, expected: str) -> None:
     error, word = expected.split()
     frozen = Told(STARTED + 9.999, STARTED + 10.002)
     old = None if since == "-" else float(since)
-    found, *_ = judge_freeze(Ran(report("stale=7", old), 0, (1.0, 1.0), frozen))
+    found, *_ = judge_freeze(Ran(report("stale=7", old), 0, frozen))
     assert found.holds is (word == "holds")
     assert found.said.startswith("the freeze was not" if error == "-" else f"the freeze was found {error} ms")  # fmt: skip
 

@@ -32,6 +32,7 @@ from hsdns.load.outcome import (
     ANSWERS,
     CONNECTIONS,
     COUNTS,
+    DROPPED,
     LATE,
     LOOKUPS,
     NO_REPLY,
@@ -130,6 +131,7 @@ class Reporter:
     late_after: int = NEVER_LATE
     connections: ConnectionsReport = field(default_factory=ConnectionsReport)
     lookups: LookupsReport = field(default_factory=LookupsReport)
+    dropped: Callable[[], int] = lambda: 0  # datagrams since the last call
     _counts: Compiled | None = None
     _noted: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     _begin: int = 0
@@ -145,9 +147,9 @@ class Reporter:
         if self.kinds and LoadCounts is not None:
             self._counts = LoadCounts(self.kinds, begin, self.late_after)
 
-    def note(self, what: int, value: int, at: int) -> None:
-        """Count what is no outcome, with its time: UNMATCHED."""
-        self._noted[what, max(0, at - self._begin) // SECOND, value] += 1
+    def note(self, what: int, value: int, at: int, number: int = 1) -> None:
+        """Count what is no outcome, at a time: UNMATCHED and what follows it in outcome.py."""
+        self._noted[what, max(0, at - self._begin) // SECOND, value] += number
 
     def ended(self, query: Query, message: bytes, received: int) -> None:
         """Add a query with its reply, or one without; see Ended."""
@@ -169,7 +171,12 @@ class Reporter:
         """Emit all messages if it is time."""
         if now - self._reported > REPORT_EVERY:
             self._reported = now
-            self.report()
+            self._report_at(now)
+
+    def _report_at(self, now: int) -> None:
+        if number := self.dropped():
+            self.note(DROPPED, 0, now, number)
+        self.report()
 
     def report(self) -> None:
         """Emit all messages."""
@@ -183,9 +190,9 @@ class Reporter:
             self.emit(frame(OUTCOMES if self._counts is None else ANSWERS, self._outcomes))
             self._outcomes.clear()
 
-    def finish(self) -> None:
+    def finish(self, now: int) -> None:
         """Emit all messages, and at last what was counted."""
-        self.report()
+        self._report_at(now)
         if self.connections != ConnectionsReport():
             self.emit(frame(CONNECTIONS, encode(self.connections)))
         if self.lookups.whole.ends:
@@ -246,7 +253,7 @@ class Scheduled(Loop):
         self.loop()
         self.give_up()
         self.transport.close()
-        self.reporter.finish()
+        self.reporter.finish(self.clock())
 
     def give_up(self) -> None:
         """Count what has not ended."""

@@ -12,7 +12,8 @@ use super::messages::{LOST, NOT_SENT};
 /// Octets of a record.
 pub const RECORD_LEN: usize = 13;
 const SECOND: i64 = 1_000_000_000;
-const MICROSECOND: i64 = 1000;
+/// Nanoseconds.
+pub const MICROSECOND: i64 = 1000;
 const DIGITS: u32 = 11;
 const TC: u16 = 0x0200;
 const RCODE: u16 = 0x000F;
@@ -40,6 +41,12 @@ pub enum What {
     LateLost = 8,
     /// A reply that no query waits for, by reason.
     Unmatched = 9,
+    /// A reply without a time of the kernel.
+    Unstamped = 10,
+    /// A slot: how long the system call took that sent a query.
+    SentWithin = 11,
+    /// A datagram that a socket of the sender had no room for.
+    Dropped = 12,
 }
 
 /// Added to the property if the count is of a kind; otherwise it is of a second.
@@ -66,7 +73,7 @@ impl Counts {
         let places = [(0, second), (OF_KIND, kind)];
         let mut both = |what: What, value: u32| {
             for (of, number) in places {
-                self.count(what as u8 + of, number, value);
+                self.count(what as u8 + of, number, value, 1);
             }
         };
         if received == NOT_SENT {
@@ -96,20 +103,20 @@ impl Counts {
             }
         }
         let lateness = slot_of((waiting.sent - waiting.planned) / MICROSECOND);
-        self.count(What::Lateness as u8, second, lateness);
+        self.count(What::Lateness as u8, second, lateness, 1);
     }
 
     /// Count what is no outcome, at a time after the start.
-    pub fn note(&mut self, what: What, time: i64, value: u32) {
-        self.count(what as u8, second_of(time.max(0)), value);
+    pub fn note(&mut self, what: What, time: i64, value: u32, count: u32) {
+        self.count(what as u8, second_of(time.max(0)), value, count);
     }
 
-    fn count(&mut self, what: u8, number: u32, value: u32) {
+    fn count(&mut self, what: u8, number: u32, value: u32, count: u32) {
         let key = u128::from(what) << 64 | u128::from(number) << 32 | u128::from(value);
         let entry = self
             .cells
             .entry(hash(key), |cell| cell.0 == key, |cell| hash(cell.0));
-        entry.or_insert((key, 0)).get_mut().1 += 1;
+        entry.or_insert((key, 0)).get_mut().1 += count;
     }
 
     /// Whether there is nothing to report.

@@ -3,7 +3,7 @@
 //! Rule 1: each distinct reply is sent once, with a number that outcomes refer to (recent_replies.rs).
 //! Rule 2: outcomes that are counted here are sent as counts, and individually only if replies are wanted.
 
-use super::counts::{Counts, What};
+use super::counts::{Counts, MICROSECOND, What, slot_of};
 use super::in_flight::{Unmatched, Waiting};
 use super::recent_replies::RecentReplies;
 
@@ -103,7 +103,25 @@ impl Messages {
     /// Record a reply that no query waits for; by reason.
     pub fn unmatched(&mut self, why: Unmatched, now: i64) {
         self.counts
-            .note(What::Unmatched, now - self.begin, why as u32);
+            .note(What::Unmatched, now - self.begin, why as u32, 1);
+    }
+
+    /// Record a reply without a time of the kernel.
+    pub fn unstamped(&mut self, now: i64) {
+        self.counts.note(What::Unstamped, now - self.begin, 0, 1);
+    }
+
+    /// Record the system call that sent so many queries.
+    pub fn sent_within(&mut self, before: i64, after: i64, count: usize) {
+        let (at, slot) = (after - self.begin, slot_of((after - before) / MICROSECOND));
+        self.counts.note(What::SentWithin, at, slot, count as u32);
+    }
+
+    /// Record datagrams that the sockets had no room for.
+    pub fn dropped(&mut self, count: u32, now: i64) {
+        if count > 0 {
+            self.counts.note(What::Dropped, now - self.begin, 0, count);
+        }
     }
 
     /// Add the recorded outcomes to the messages.

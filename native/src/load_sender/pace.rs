@@ -40,12 +40,12 @@ impl Pace {
         self.begin + due + self.behind(due)
     }
 
-    /// The query that is due leaves now.
+    /// Let the query that is due leave now.
     pub fn begin_turn(&mut self, due: i64, now: i64) {
         if self.is_postponed {
             self.begin = self.begin.max(now - due - POSTPONED_AFTER);
         } else if now - self.at(due) > self.late_after {
-            self.behind = now - self.begin - due;
+            self.behind = now - self.late_after - self.begin - due;
             self.before = due;
         }
     }

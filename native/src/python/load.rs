@@ -208,7 +208,7 @@ fn words<const LEN: usize, W>(octets: &[u8], read: impl Fn([u8; LEN]) -> W) -> V
 /// A clock and sockets in Python; an exception in them ends the run.
 struct Scripted {
     world: Py<PyAny>,
-    received: Vec<PyBackedBytes>,
+    received: Vec<(PyBackedBytes, i64)>,
     error: Option<PyErr>,
 }
 
@@ -260,7 +260,7 @@ impl World for Scripted {
     }
 
     fn receive(&mut self, socket: usize) -> (usize, bool) {
-        let found: Option<Items<PyBackedBytes>> = Python::attach(|py| {
+        let found: Option<Items<(PyBackedBytes, i64)>> = Python::attach(|py| {
             self.call(py, |world| {
                 world.call_method1("receive", (socket,))?.extract()
             })
@@ -269,8 +269,15 @@ impl World for Scripted {
         (self.received.len(), false)
     }
 
-    fn datagram(&self, index: usize) -> &[u8] {
-        &self.received[index]
+    fn datagram(&self, index: usize) -> (&[u8], i64) {
+        let (octets, received) = &self.received[index];
+        (octets, *received)
+    }
+
+    fn dropped(&mut self) -> u32 {
+        let found =
+            Python::attach(|py| self.call(py, |world| world.call_method0("dropped")?.extract()));
+        found.unwrap_or(0)
     }
 
     fn emit(&mut self, messages: &mut Vec<u8>) {

@@ -46,11 +46,11 @@ CODE_LINES = {
     "hsdns/rules": 4_751,
     "hsdns/server": 6_805,
     "hsdns/sources": 3_461,
-    "hsdns/testing": 2_053,
+    "hsdns/testing": 2_057,
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
     "loadtest": 8_120,
-    "tests": 60_418,
+    "tests": 60_424,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

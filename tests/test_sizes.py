@@ -49,7 +49,7 @@ CODE_LINES = {
     "hsdns/testing": 2_057,
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
-    "loadtest": 8_120,
+    "loadtest": 8_119,
     "tests": 60_424,
 }
 

@@ -50,8 +50,9 @@ def window_for(fastest: float, timeout: float, burst: int = 1) -> int:
 class SentTimes:
     """When the queries of a system call left: each takes as long as in the quicker recent calls.
 
-    A quarter of them was quicker.  A call that takes longer was interrupted, most likely by the server that its first query woke.  A query leaves after
-    three quarters of its time: on loopback, the last quarter delivers it and wakes the server.
+    A quarter of them was quicker.  A call that takes longer was interrupted, most likely by the server that its first
+    query woke.  A query leaves after three quarters of its time: on loopback, the last one delivers it, and wakes the
+    server.
     """
 
     each = 0

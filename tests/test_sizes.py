@@ -38,10 +38,10 @@ CODE_LINES = {
     "hsdns/faults": 1_762,
     "hsdns/gotemplate": 915,
     "hsdns/lint": 548,
-    "hsdns/load": 9_604,
+    "hsdns/load": 9_615,
     "hsdns/plugins": 7_287,
     "hsdns/recording": 1_110,
-    "hsdns/resolver": 1_862,
+    "hsdns/resolver": 1_893,
     "hsdns/rewriting": 389,
     "hsdns/rules": 4_751,
     "hsdns/server": 6_805,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
     "loadtest": 8_119,
-    "tests": 60_424,
+    "tests": 60_484,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -241,7 +241,7 @@ class Worker:
 class LoadCounts:
     """Counts outcomes of a load test; arguments as of LoadSender, times in nanoseconds, those of outcome.Outcome."""
 
-    def __new__(cls, kinds: Sequence[int], begin: int, late_after: int) -> LoadCounts: ...
+    def __new__(cls, kinds: Sequence[int], begin: int) -> LoadCounts: ...
     def add(self, question: int, flags: int, planned: int, sent: int, received: int) -> None:
         """Count an outcome; raise ValueError for a question that has no kind."""
 

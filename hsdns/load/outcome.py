@@ -49,7 +49,10 @@ OF_KIND: Final = 16
 NO_QUERY, ENDED, OTHER_QUESTION, NO_REPLY = range(4)
 WHY_UNMATCHED: Final = ("unknown ID", "late or repeated", "another question", "QR is 0")
 
-LATE: Final = 1 << 16  # in the flags of an Outcome: the query was sent late
+# In the flags of an Outcome: the query was sent late; it may have left later, as the system call was held up.
+LATE: Final = 1 << 16
+UNSURE: Final = 1 << 17
+UNSURE_AFTER: Final = 100_000  # nanoseconds of a system call
 
 LOST: Final = 0  # in place of the time at which the reply arrived
 NOT_SENT: Final = -1
@@ -63,8 +66,8 @@ PlainOutcome = tuple[int, int, int, int, int, int]
 class Outcome(NamedTuple):
     """One query: the number of its question, the flags of its reply, and when it was due, sent and answered.
 
-    Above the 16 flags of the reply is LATE.  Without a reply, `received` is LOST or NOT_SENT; `reply` is its number, 0
-    if replies are not wanted.
+    Above the flags of the reply are LATE and UNSURE.  Without a reply, `received` is LOST or NOT_SENT; `reply` is its
+    number, 0 if replies are not wanted.
     """
 
     question: int

@@ -61,6 +61,7 @@ from hsdns.load.outcome import (
     TRUNCATED,
     UNMATCHED,
     UNSTAMPED,
+    UNSURE,
     WHY_UNMATCHED,
     PlainOutcome,
     unpack_counts,
@@ -515,7 +516,8 @@ class Results:
             for each in (second, kind):
                 each.counts.answer(flags & 15)
                 each.slots.slots[slot] += 1
-                each.service_slots.slots[service] += 1
+                if not flags & UNSURE:
+                    each.service_slots.slots[service] += 1
                 if flags & TC:
                     each.counts.truncated += 1
 

@@ -40,8 +40,6 @@ pub const MOST: usize = 16;
 const REPORT_EVERY: i64 = 20_000_000;
 /// Nanoseconds between two reports of counts alone.
 const COUNTS_EVERY: i64 = 100_000_000;
-/// Nanoseconds before a query is due in which the sender does not sleep.
-const SPIN: i64 = 60_000;
 /// The longest wait in nanoseconds.
 const LONGEST: i64 = 50_000_000;
 /// Nanoseconds between two checks for a schedule that is not there yet.
@@ -172,7 +170,7 @@ impl LoadSender {
             in_flight: InFlight::new(settings.first_ids, settings.timeout, settings.window),
             sent_times: SentTimes::default(),
             pace: Pace::new(settings.late_after, settings.most > 0),
-            messages: Messages::new(settings.kinds, settings.replies, settings.late_after),
+            messages: Messages::new(settings.kinds, settings.replies),
             leaving: Vec::with_capacity(MOST),
             datagrams: Datagrams::default(),
             refused: Vec::new(),
@@ -206,7 +204,7 @@ impl LoadSender {
                     }
                 }
                 Next::Due(due) if self.most > 0 => self.pace.at(due) - now + GATHER,
-                Next::Due(due) => self.pace.at(due) - now - SPIN,
+                Next::Due(due) => self.pace.at(due) - now,
                 Next::NotYet => NOT_YET,
                 Next::Over if self.in_flight.is_empty() => break,
                 Next::Over => LONGEST,
@@ -288,12 +286,19 @@ impl LoadSender {
         self.sent_times.ended(before, after, end - at);
         self.messages.sent_within(before, after, end - at);
         for (index, each) in self.leaving[at..end].iter().enumerate() {
+            let is_refused = self.refused.contains(&index);
+            let sent = self.sent_times.of(index);
             let waiting = Waiting {
                 question: each.question,
                 planned: each.planned,
-                sent: self.sent_times.of(index),
+                sent,
+                marks: if is_refused {
+                    0
+                } else {
+                    self.pace.marks(each.planned, sent, after)
+                },
             };
-            if self.refused.contains(&index) {
+            if is_refused {
                 self.messages.add(&waiting, NOT_SENT, 0, 0);
             } else if let Some(before) = self.in_flight.begin(socket, each.query_id, waiting) {
                 self.messages.add(&before, LOST, 0, 0);

@@ -58,6 +58,7 @@ MOST: Final = 1_000_000  # queries
 Piece = tuple["array[int]", "array[int]"]
 PIECE: Final = 4096  # queries
 LEAST_NICE: Final = 19
+SPIN: Final = 60_000  # nanoseconds by which a wait in Python ends early, as sleeps take too long
 
 
 class CompiledSender:
@@ -253,13 +254,13 @@ class Inputs:
         self._obey = obey
 
     def wait(self, nanoseconds: int) -> Ready:
-        """Wait until a socket or standard input is ready.
+        """Wait until a socket or standard input is ready, or nearly so long.
 
         select() waits, because its timeout has microseconds; it takes no descriptor above 1023, so it watches that of
         the selector.
         """
         files = [self._stdin, self.selector.fileno()]
-        ready = select.select(files, [], [], nanoseconds / 1e9)[0]
+        ready = select.select(files, [], [], max(0, nanoseconds - SPIN) / 1e9)[0]
         if self._stdin in ready and not self._obey():
             return None
         return (

@@ -7,7 +7,7 @@
 use hashbrown::HashTable;
 
 use super::in_flight::Waiting;
-use super::messages::{LOST, NOT_SENT};
+use super::messages::{LATE, LOST, NOT_SENT, UNSURE};
 
 /// Octets of a record.
 pub const RECORD_LEN: usize = 13;
@@ -15,8 +15,8 @@ const SECOND: i64 = 1_000_000_000;
 /// Nanoseconds.
 pub const MICROSECOND: i64 = 1000;
 const DIGITS: u32 = 11;
-const TC: u16 = 0x0200;
-const RCODE: u16 = 0x000F;
+const TC: u32 = 0x0200;
+const RCODE: u32 = 0x000F;
 
 /// The counted properties of a second or a kind.
 #[derive(Clone, Copy)]
@@ -60,16 +60,9 @@ pub struct Counts {
 
 impl Counts {
     /// Count an outcome of a query of a kind; `planned` is counted from the start.
-    pub fn add(
-        &mut self,
-        kind: u32,
-        planned: i64,
-        waiting: &Waiting,
-        received: i64,
-        flags: u16,
-        is_late: bool,
-    ) {
+    pub fn add(&mut self, kind: u32, planned: i64, waiting: &Waiting, received: i64, flags: u32) {
         let second = second_of(planned);
+        let is_late = flags & LATE != 0;
         let places = [(0, second), (OF_KIND, kind)];
         let mut both = |what: What, value: u32| {
             for (of, number) in places {
@@ -89,11 +82,13 @@ impl Counts {
                 both(What::LateLost, 0);
             }
         } else {
-            both(
-                What::Service,
-                slot_of((received - waiting.sent) / MICROSECOND),
-            );
-            both(What::Rcode, u32::from(flags & RCODE));
+            if flags & UNSURE == 0 {
+                both(
+                    What::Service,
+                    slot_of((received - waiting.sent) / MICROSECOND),
+                );
+            }
+            both(What::Rcode, flags & RCODE);
             both(
                 What::Latency,
                 slot_of((received - waiting.planned) / MICROSECOND),

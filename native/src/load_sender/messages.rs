@@ -12,7 +12,9 @@ pub const LOST: i64 = 0;
 /// In place of the time at which a reply arrived.
 pub const NOT_SENT: i64 = -1;
 /// In the flags of an outcome: the query was sent late.
-const LATE: u32 = 1 << 16;
+pub const LATE: u32 = 1 << 16;
+/// In the flags of an outcome: the query left at its time or later, as the system call was held up.
+pub const UNSURE: u32 = 1 << 17;
 
 const OUTCOMES: u8 = b'o';
 const ANSWERS: u8 = b'a';
@@ -24,7 +26,6 @@ const FORGET: u8 = b'f';
 pub struct Messages {
     kinds: Vec<u32>,
     wants_replies: bool,
-    late_after: i64,
     begin: i64,
     counts: Counts,
     outcomes: Vec<u8>,
@@ -36,11 +37,10 @@ pub struct Messages {
 impl Messages {
     /// With the kinds of the questions, outcomes are counted; without, they are sent individually.
     #[must_use]
-    pub fn new(kinds: Vec<u32>, wants_replies: bool, late_after: i64) -> Self {
+    pub fn new(kinds: Vec<u32>, wants_replies: bool) -> Self {
         Self {
             kinds,
             wants_replies,
-            late_after,
             begin: 0,
             counts: Counts::default(),
             outcomes: Vec::new(),
@@ -82,16 +82,14 @@ impl Messages {
 
     /// Record an outcome.
     pub fn add(&mut self, waiting: &Waiting, received: i64, flags: u16, reply: u32) {
-        let is_late = received != NOT_SENT && waiting.sent - waiting.planned > self.late_after;
+        let flags = u32::from(flags) | waiting.marks;
         if let Some(&kind) = self.kinds.get(waiting.question as usize) {
             let planned = waiting.planned - self.begin;
-            self.counts
-                .add(kind, planned, waiting, received, flags, is_late);
+            self.counts.add(kind, planned, waiting, received, flags);
             if !self.wants_replies || received <= LOST {
                 return;
             }
         }
-        let flags = u32::from(flags) | if is_late { LATE } else { 0 };
         for number in [waiting.question, flags, reply] {
             self.outcomes.extend_from_slice(&number.to_ne_bytes());
         }

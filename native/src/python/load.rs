@@ -149,18 +149,16 @@ impl LoadSender {
 pub(super) struct LoadCounts {
     kinds: Vec<u32>,
     begin: i64,
-    late_after: i64,
     counts: Mutex<Counts>,
 }
 
 #[pymethods]
 impl LoadCounts {
     #[new]
-    fn new(kinds: Items<u32>, begin: i64, late_after: i64) -> Self {
+    fn new(kinds: Items<u32>, begin: i64) -> Self {
         Self {
             kinds: kinds.0,
             begin,
-            late_after,
             counts: Mutex::default(),
         }
     }
@@ -169,7 +167,7 @@ impl LoadCounts {
     fn add(
         &self,
         question: u32,
-        flags: u16,
+        flags: u32,
         planned: i64,
         sent: i64,
         received: i64,
@@ -181,11 +179,11 @@ impl LoadCounts {
             question,
             planned,
             sent,
+            marks: 0,
         };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_late = sent - planned > self.late_after;
         let planned = planned - self.begin;
-        counts.add(kind, planned, &waiting, received, flags, is_late);
+        counts.add(kind, planned, &waiting, received, flags);
         Ok(())
     }
 

@@ -22,7 +22,6 @@ from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     CONNECTIONS,
     END,
-    LATE,
     LOOKUPS,
     OUTCOMES,
     QUESTION,
@@ -87,7 +86,7 @@ class Told:
     def take(self, kind: bytes, content: bytes) -> None:
         if kind == OUTCOMES:
             found = (Outcome(*each) for each in unpack_outcomes(content))
-            self.outcomes += [each._replace(flags=each.flags & ~LATE) for each in found]
+            self.outcomes += [each._replace(flags=each.flags & 0xFFFF) for each in found]
         elif kind == REPLY:
             self.replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
         elif kind == LOOKUPS:

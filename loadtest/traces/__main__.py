@@ -1,6 +1,6 @@
 """Records the traces of programs: `make traces PROGRAMS="node-resolve curl"`, or `python -m loadtest.traces`.
 
-Path: here -> scene.py, in processes -> tests/resolver/traces/PROGRAM.txt.
+Path: here -> scene.py, in processes -> tests/resolver/traces/PROGRAM.txt -> table.py -> docs/programs.md.
 Rule 1: what a program is made of is installed by hand, into the folder BUILT; `--list` tells how, and what is missing.
 Rule 2: scenarios of a program run side by side: they mostly wait.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,22 +20,24 @@ from typing import Final
 
 from loadtest.process import BenchmarkError, run_benchmark
 from loadtest.programs import ROOT
-from loadtest.traces.scene import Row, play, programs, scenarios, words_of
+from loadtest.traces.scene import Row, placed, play, programs, scenarios
+from loadtest.traces.table import filled
 
 FOLDER: Final = ROOT / "tests" / "resolver" / "traces"
+PAGE: Final = ROOT / "docs" / "programs.md"
 BUILT: Final = "/tmp/programs"
 _TIMEOUT: Final = 60.0  # seconds for a version
 
 
 def version(row: Row, built: str) -> str | None:
     """The version in one line; None without the program."""
-    words = words_of(row.version, built)
+    words = shlex.split(placed(row.version, built))
     if shutil.which(words[0]) is None:
         return None
     done = subprocess.run(
         words, capture_output=True, text=True, check=False, timeout=_TIMEOUT, stdin=subprocess.DEVNULL
     )  # fmt: skip
-    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    lines = done.stdout.strip().splitlines()
     return lines[0] if done.returncode == 0 and lines else None
 
 
@@ -59,9 +62,7 @@ def record(row: Row, names: list[str], asked: argparse.Namespace) -> int:
     """Record scenarios of a program into its file; return how many; raise BenchmarkError."""
     found = version(row, asked.built)
     if found is None:
-        raise BenchmarkError(
-            f"{row.name} is not here; it needs: {row.needs.format(built=asked.built)}"
-        )
+        raise BenchmarkError(f"{row.name} is not here; it needs: {placed(row.needs, asked.built)}")
     path = Path(asked.out) / f"{row.name}.txt"
     traces = recorded(path)
 
@@ -83,7 +84,7 @@ def listed(built: str) -> int:
     """Print the programs."""
     for row in programs().values():
         found = version(row, built)
-        print(f"{row.name:16} {found or 'missing: ' + row.needs.format(built=built)}")
+        print(f"{row.name:16} {found or 'missing: ' + placed(row.needs, built)}")
     return 0
 
 
@@ -97,7 +98,11 @@ def main() -> int:
     parser.add_argument("--out", default=str(FOLDER), help="the folder of the traces")
     parser.add_argument("--jobs", type=int, default=8, help="scenarios side by side")
     parser.add_argument("--list", action="store_true", help="list the programs with their versions")
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/programs.md")
     asked = parser.parse_args()
+    if asked.page:
+        PAGE.write_text(filled(PAGE.read_text(), Path(asked.out)))
+        return 0
     if asked.list or not asked.program:
         return listed(asked.built)
     wanted = asked.only.split(",") if asked.only else list(scenarios())

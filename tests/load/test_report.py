@@ -217,7 +217,7 @@ def results(*, lost: int = 0, late: int = 0, stale: bool = False) -> Results:
             )
         found.add_verdict(Judged(number % 2, planned / SECOND, planned / SECOND, verdict))
     if stale:
-        unmatched = pack_counts([(UNMATCHED, 3, OTHER_QUESTION, 2), (UNMATCHED, 3, NO_REPLY, 1)])
+        unmatched = pack_counts([(UNMATCHED, 1, OTHER_QUESTION, 2), (UNMATCHED, 1, NO_REPLY, 1)])
         found.add_counts(unmatched)
     found.add_changes([0.5, 1.5])
     return found

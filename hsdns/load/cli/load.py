@@ -54,7 +54,7 @@ from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
 from hsdns.load.errors import LoadError, naming_files
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
 from hsdns.load.limits import Limit
-from hsdns.load.pods import PodPlan, check_lengths, resolv_confs
+from hsdns.load.pods import PodPlan, check_names, resolv_confs
 from hsdns.load.questions import LABEL_LEN, Question, Questions, read_queries
 from hsdns.load.schedule import Portion, Stage
 from hsdns.wire.name import MAX_NAME_LEN
@@ -585,7 +585,7 @@ def _pods(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
         weights,
         flags.seed,
     )
-    check_lengths(plan)
+    check_names(plan)
     return plan
 
 

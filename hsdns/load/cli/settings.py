@@ -43,7 +43,7 @@ from hsdns.load.plan import (
     read_clients,
     read_targets,
 )
-from hsdns.load.pods import FORMS, RESOLVERS
+from hsdns.load.pods import FORMS, RESOLVERS, types_of
 from hsdns.load.questions import read_shares
 from hsdns.load.replay import Replay, read_replay
 from hsdns.load.schedule import (
@@ -60,7 +60,7 @@ from hsdns.load.schedule import (
 from hsdns.load.send.processors import AUTO, NONE
 from hsdns.load.verify.message import MOST_TTL
 from hsdns.load.verify.verifier import SLACK
-from hsdns.resolver import MODELS
+from hsdns.resolver import MODELS, looks_up
 from hsdns.wire.name import Name
 
 PERFDATA: Final = "perfdata"
@@ -112,6 +112,10 @@ def _float(text: str) -> float:
         return float(text)
     except ValueError:
         return -1.0
+
+
+# Those that look up addresses.
+_PROGRAMS: Final = {name: model for name, model in MODELS.items() if looks_up(name, types_of(""))}
 
 
 def _shares(name: str, text: str, known: Mapping[str, Any], usual: Mapping[str, int], what: str) -> Flag:  # fmt: skip
@@ -234,7 +238,7 @@ class LoadFlags(ReportCommand):
 
     pods: Annotated[int | None, _count(
         "pods that look names up as their resolvers do; -rate is lookups a second", MOST_PODS)] = None
-    resolvers: Annotated[dict[str, int], _shares("resolvers", "pods' resolvers", MODELS, RESOLVERS, "resolver")
+    resolvers: Annotated[dict[str, int], _shares("resolvers", "pods' programs", _PROGRAMS, RESOLVERS, "program")
     ] = field(default_factory=partial(dict, RESOLVERS))
     forms_: Annotated[dict[str, int], _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name")
     ] = field(default_factory=partial(dict, FORMS))

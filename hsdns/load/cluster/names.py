@@ -39,11 +39,12 @@ MOST: Final = 200_000  # names of each kind
 _ABSENT_NAMES: Final = 4  # in each namespace
 
 
-# The same for lookups of pods: names with addresses, and names outside the cluster, if there are any.
+# The same for lookups of pods: names with addresses, ports of Services, and names outside the cluster, if any.
 POD_KINDS: Final[Mapping[str, int]] = {
     "service": 50,
     "headless": 20,
     "endpoint": 10,
+    "srv": 0,
     ABSENT: 10,
     EXTERNAL: 10,
 }
@@ -51,7 +52,7 @@ POD_KINDS: Final[Mapping[str, int]] = {
 
 def read_mix(text: str, known: Mapping[str, int] = KINDS) -> dict[str, int]:
     """Read -mix: `KIND=SHARE`, separated by commas; raise LoadError.  Shares are relative to their sum."""
-    unknown = f" that resolvers look addresses up of; there are {', '.join(known)}"
+    unknown = f" that pods look up; there are {', '.join(known)}"
     return read_shares(
         text,
         known,
@@ -74,8 +75,9 @@ def cluster_questions(
     `mix` None: the shares of KINDS.  `mixes` are those of stages in its place.
     """
     by_kind: dict[str, list[Question]] = {kind: [] for kind in KINDS}
+    with_pods = any(each.get("pod") for each in (mix or KINDS, *mixes))
     for answer_set in answer_sets:
-        for question in _questions(answer_set):
+        for question in _questions(answer_set, with_pods=with_pods):
             if len(by_kind[question.group]) < MOST:
                 by_kind[question.group].append(question)
     if mixes:
@@ -148,8 +150,8 @@ def _weighted(
     return found, weights
 
 
-def _questions(answer_set: AnswerSet) -> Iterator[Question]:
-    pods = answer_set.lookup.pods != "disabled"
+def _questions(answer_set: AnswerSet, *, with_pods: bool = False) -> Iterator[Question]:
+    pods = with_pods and answer_set.lookup.pods != "disabled"
     for zone in answer_set.zones:
         values = answer_set.lookup.values(zone)
         for rrset in answer_set.of_zone(zone):

@@ -51,8 +51,8 @@ class SentTimes:
     """When the queries of a system call left: each takes as long as in the quicker recent calls.
 
     A quarter of them was quicker.  A call that takes longer was interrupted, most likely by the server that its first
-    query woke.  A query leaves after three quarters of its time: on loopback, the last quarter delivers it and wakes
-    the server.
+    query woke.  A query leaves after three quarters of its time: on loopback, the last one delivers it, and wakes the
+    server.
     """
 
     each = 0

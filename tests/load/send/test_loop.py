@@ -54,6 +54,7 @@ class World:
     """
 
     step = 1000  # the shortest wait
+    timeout = TIMEOUT
 
     def __init__(
         self,
@@ -152,7 +153,12 @@ def run_python(
     reporter = Reporter(world.emit, replies=replies, late_after=late_after)
     sockets = [ScriptedSocket(world, number) for number in first_ids]
     transport = UdpTransport(
-        sockets, TIMEOUT, reporter.ended, world.clock, first_ids=first_ids, window=world.window
+        sockets,
+        world.timeout,
+        reporter.ended,
+        world.clock,
+        first_ids=first_ids,
+        window=world.window,
     )
     transport.note, reporter.dropped = reporter.note, world.dropped
 
@@ -187,7 +193,7 @@ def run_compiled(
         QUERIES,
         kinds=kinds,
         first_ids=list(range(world.sockets)),
-        timeout=TIMEOUT,
+        timeout=world.timeout,
         replies=replies,
         window=world.window,
         most=most,
@@ -294,6 +300,31 @@ def test_a_stop_of_the_sender_loses_nothing(run: Callable[..., None]) -> None:
     assert caught_up == pytest.approx((len(late) - 1) * gap / 1.2, rel=0.01)
     fewest = min(after.sent - first.sent for first, after in zip(late, late[100:], strict=False))
     assert fewest > 100 * gap / 1.2 - LATE_AFTER
+
+
+class Stalling(World):
+    """A server that does nothing in the first 200 ms of each second."""
+
+    step = 20_000
+    timeout = SECOND
+
+    def send(self, socket: int, datagrams: Sequence[bytes]) -> list[int]:
+        rest = 200 * MS - (self.now - BEGIN) % SECOND
+        self.arrivals += [(self.now + max(rest, 10_000), socket, each) for each in datagrams]
+        return []
+
+
+@pytest.mark.parametrize("run", [run_python, pytest.param(run_compiled, marks=compiled)])
+def test_a_server_that_stalls(run: Callable[..., None]) -> None:
+    """A fifth of the queries waits up to 200 ms: percentiles that a sender which waits for replies would not see."""
+    world, results = Stalling([]), Results(QUESTIONS, BEGIN)
+    run(world, [number * 500_000 for number in range(6000)], late_after=LATE_AFTER)
+    results.add(outcomes_of(world))
+    whole = results.whole()
+    assert (whole.counts.answered, whole.counts.late) == (6000, 0)
+    for slots in (whole.slots, whole.service_slots):
+        told = [us and us / 1000 for us in slots.percentiles((50, 90, 95, 99))]
+        assert told == [pytest.approx(0, abs=0.1), *(pytest.approx(ms, abs=1) for ms in (100, 150, 190))]  # fmt: skip
 
 
 @given(gaps=st.lists(st.integers(0, 10 * MS), min_size=1, max_size=40), at=st.integers(0, 39), stop=st.integers(0, 90 * MS))  # fmt: skip

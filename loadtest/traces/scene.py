@@ -168,7 +168,7 @@ def written(title: str, log: list[Logged], ended: list[Ended]) -> str:
     before = 0.0
     for each in ended:
         # "begin" may be read after the packet.
-        earliest = max(before, each.began - EARLY)
+        earliest = max(before, each.began - EARLY) if before else 0.0
         began = next((sent.at for sent in log if earliest <= sent.at <= each.ended), each.began)
         at = f"at {round((began - start) * 1000)} " if len(ended) > 1 else ""
         lines.append(f"RESULT {at}after {round((each.ended - began) * 1000)} ms: {each.result}")

@@ -39,16 +39,20 @@ READY: Final = b"b"
 END: Final = b"e"
 
 # What a count belongs to: a second of the schedule, or with OF_KIND added a kind of question.
-# LATE and LATE_LOST are part of what was sent and lost.  SERVICE is the time from the sending to the reply.  Only of a
-# second, that of their arrival: UNMATCHED replies, whose value is an index of WHY_UNMATCHED.
+# LATE and LATE_LOST are part of what was sent and lost.  SERVICE is the time from the sending to the reply.
+# Of a second of the run: UNMATCHED replies, whose value is an index of WHY_UNMATCHED; UNSTAMPED ones, whose time is
+# that of reading; SENT_WITHIN, how long the call took that sent a query; DROPPED, for which a socket had no room.
 LATENESS, LATENCY, RCODE, LOST_COUNT, NOT_SENT_COUNT, TRUNCATED = range(6)
-SERVICE, LATE_COUNT, LATE_LOST, UNMATCHED = range(6, 10)
+SERVICE, LATE_COUNT, LATE_LOST, UNMATCHED, UNSTAMPED, SENT_WITHIN, DROPPED = range(6, 13)
 OF_KIND: Final = 16
 # No query with this ID was sent recently; it was answered or given up before; the question is another one; QR is 0.
 NO_QUERY, ENDED, OTHER_QUESTION, NO_REPLY = range(4)
 WHY_UNMATCHED: Final = ("unknown ID", "late or repeated", "another question", "QR is 0")
 
-LATE: Final = 1 << 16  # in the flags of an Outcome: the query was sent late
+# In the flags of an Outcome: the query was sent late; it may have left later, as the system call was held up.
+LATE: Final = 1 << 16
+UNSURE: Final = 1 << 17
+UNSURE_AFTER: Final = 100_000  # nanoseconds of a system call
 
 LOST: Final = 0  # in place of the time at which the reply arrived
 NOT_SENT: Final = -1
@@ -62,8 +66,8 @@ PlainOutcome = tuple[int, int, int, int, int, int]
 class Outcome(NamedTuple):
     """One query: the number of its question, the flags of its reply, and when it was due, sent and answered.
 
-    Above the 16 flags of the reply is LATE.  Without a reply, `received` is LOST or NOT_SENT; `reply` is its number, 0
-    if replies are not wanted.
+    Above the flags of the reply are LATE and UNSURE.  Without a reply, `received` is LOST or NOT_SENT; `reply` is its
+    number, 0 if replies are not wanted.
     """
 
     question: int

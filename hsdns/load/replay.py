@@ -33,6 +33,7 @@ MOST_QUERIES: Final = 50_000_000  # queries
 DNS_PORT: Final = 53
 _NOT_DNS: Final = "no queries"
 _OTHER: Final = "other messages"
+_NOTHING: Final = (b"", 0, 0, 0, False)
 _CUT: Final = "without the message"
 
 # The time (nanoseconds), the client, and the question.
@@ -191,30 +192,24 @@ def _of_messages(path: str, left_out: Counter[str]) -> Iterator[Asked]:
     """The queries of dnstap."""
     with open_file(path) as file:
         for found in dnstap.read_dnstap(file):
-            question = None if found is None else _question(found.message)
-            if found is None or question is None:
-                left_out[_OTHER if found is None else _NOT_DNS if found.message else _CUT] += 1
+            time, client, message = found or (0, b"", b"")
+            if (question := _question(message)) is not None:
+                yield time, client, question
             else:
-                yield found.time, found.client, question
+                left_out[_OTHER if found is None else _NOT_DNS if message else _CUT] += 1
 
 
 def _of_blocks(path: str, left_out: Counter[str]) -> Iterator[Asked]:
     """The queries of C-DNS."""
     with open_file(path) as file:
         for found in cdns.read_cdns(file):
+            time, client, (wire, qtype, flags, size, do) = found or (0, b"", _NOTHING)
             try:
-                name = None if found is None else Name.from_labels([*_labels(found.name)])
+                name = Name.from_labels([*_labels(wire)])
             except (ValueError, IndexError):
-                name = None
-            if found is None or name is None:
                 left_out[_NOT_DNS] += 1
             else:
-                size, do = found.size, found.do and bool(found.size)
-                yield (
-                    found.time,
-                    found.client,
-                    Question(name, found.qtype, RECORDED, found.flags, size, do),
-                )
+                yield time, client, Question(name, qtype, RECORDED, flags, size, do)
 
 
 def _labels(wire: bytes) -> Iterator[bytes]:

@@ -13,11 +13,11 @@ Rule: query N of the plan belongs to generator N % count.  So the portions toget
       the same times, for any number of generators.
 
 When a query may leave, if the sender is behind its schedule:
-Rule 1: what it is behind by at most `late_after` it sends at once; of more it makes up at CATCH_UP times the planned
-        rate, so that a server never gets a burst that the schedule does not have.
-Rule 2: `late_after` is LATE_AFTER: at 100,000 queries a second 100 of them, for which a socket of ordinary size has
-        room (277 of 208 KiB), and more than a sender in order is late by.  The queries of a burst cannot leave at
-        once, so there it is at least their number times BURST_EACH.
+Rule 1: what was due in the last `late_after` it sends at once, what was due before at 1.2 times the planned rate, so
+        that no server gets a burst that the schedule does not have.
+Rule 2: `late_after` is the time of AT_ONCE queries, for which a socket of ordinary size has room (277 in 208 KiB), from
+        LATE_AFTER, which a sender in order does not need, to MOST_LATE, so that what is late by more is told at low
+        rates too.  The queries of a burst cannot leave at once, so there it is at least BURST_EACH for each.
 Rule 3: a query that is sent later than that is late: its loss may be due to the sender.
 """
 
@@ -78,7 +78,9 @@ BURST: Final = "burst"
 SECOND: Final = 1_000_000_000  # nanoseconds
 
 
+AT_ONCE: Final = 64  # queries
 LATE_AFTER: Final = 1_000_000  # nanoseconds
+MOST_LATE: Final = 20_000_000
 NEVER_LATE: Final = 1 << 62
 BURST_EACH: Final = 20_000  # nanoseconds
 CATCH_UP: Final = 6  # the rate is 6/5 of the planned one
@@ -102,14 +104,14 @@ class Pace:
         self.at = self.due or 0  # when the next query may leave
 
     def begin_turn(self, now: int) -> None:
-        """The next query leaves now."""
+        """Let the next query leave now."""
         if self._is_postponed:
             assert self.due is not None, "it leaves"
             moved = max(0, now - self.due - POSTPONED_AFTER)
             self._begin += moved
             self.due = self.at = self.due + moved
         elif now - self.at > self._late_after:
-            self.at = now
+            self.at = now - self._late_after
 
     def advance(self) -> bool:
         """Go on to the next query; return whether there is one."""
@@ -165,7 +167,8 @@ class Schedule(msgspec.Struct, frozen=True):
     @property
     def late_after(self) -> int:
         """The nanoseconds after which a query is late."""
-        return max(LATE_AFTER, self.largest * BURST_EACH)
+        together = min(round(AT_ONCE / self.fastest * SECOND), MOST_LATE)
+        return max(LATE_AFTER, together, self.largest * BURST_EACH)
 
     @property
     def largest(self) -> int:

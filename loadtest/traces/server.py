@@ -9,6 +9,7 @@ Rule 3: after a sudden end of the connection no further query of it is answered.
 A rule is [udp/|tcp/][NAMESERVER/][TYPE:]NAME=ACTION[,ACTION...]; NAME is * for all, or *.ZONE.  An ACTION is
     OK[N][/TTL][@MS]  N records (1), with a TTL in seconds (5), after MS milliseconds; what does not fit is cut off
     old[N][/TTL]      as OK until N seconds after the first query, then another address
+    new[N]            NXDOMAIN until N seconds after the first query, then OK
     NODATA, NXDOMAIN, servfail, refused, notimp, formerr, LAME, TC, each with [@MS]; noedns: formerr to EDNS, else OK
     drop, hang (no reply), close
 """
@@ -217,6 +218,8 @@ class Server(threading.Thread):
         reply = Reply(aa=True)
         if word == "noedns":
             word, number = ("formerr", "") if query.edns else ("OK", "1")
+        if word == "new":
+            word, number = ("NXDOMAIN", "") if at <= float(number) else ("OK", "1")
         if word in RCODES:
             authority = (_SOA,) if word in ("NXDOMAIN", "NODATA") else ()
             reply = Reply(RCODES[word], authority=authority, aa=bool(authority))

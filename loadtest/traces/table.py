@@ -11,34 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from loadtest.summary import replaced
+from loadtest.traces.scene import rows_of
 
-# table: its columns, and the scenario of each
-PAGE_TABLES: Final = {
-    "waits": {
-        "no reply": "silent",
-        "A never answered": "a-silent",
-        "AAAA never answered": "aaaa-silent",
-        "SERVFAIL": "servfail",
-        "first of two silent": "two-silent",
-        "first of two SERVFAIL": "two-servfail",
-    },
-    "names": {
-        "`web`": "kube-web",
-        "`api.example.com`": "kube-outside",
-        "`web`, first without an address": "kube-nodata",
-        "`web`, first SERVFAIL": "kube-servfail",
-        "SRV `_grpc._tcp.web.shop.svc`": "srv-kube",
-        "PTR": "ptr",
-    },
-    "repeated": {
-        "TTL 30": "repeat",
-        "TTL 1": "repeat-ttl1",
-        "TTL 0": "repeat-ttl0",
-        "NXDOMAIN": "repeat-nxdomain",
-        "no data": "repeat-nodata",
-    },
-    "removed": {"TTL 1": "gone-1", "TTL 5": "gone-5", "TTL 30": "gone-30"},
-}
 WAIT: Final = 0.5  # seconds from which on a table tells them
 _RESULT: Final = re.compile(r"RESULT (?:at -?\d+ )?after (\d+) ms: (.*)")
 _FOUND: Final = re.compile(r"\d+[.+]\d|2001:|t\d\.|\d+ (records|values)|\"?text_|0_10_|SRV |TXT ")
@@ -55,7 +29,7 @@ def cell(lines: list[str] | None, kind: str) -> str:
     if lines is None:
         return ""
     if kind == "removed":
-        return re.sub(r"RESULT used for ([\d.]+) s(.*?);.*", r"\1 s\2", lines[0])
+        return re.sub(r"RESULT .* for ([\d.]+) s(.*?);.*", r"\1 s\2", lines[0])
     results = [match for match in map(_RESULT.match, lines) if match]
     queries = len(lines) - len(results)
     if kind == "repeated":
@@ -67,11 +41,11 @@ def cell(lines: list[str] | None, kind: str) -> str:
 
 def table(kind: str, folder: Path) -> str:
     """One of the tables, as Markdown."""
-    columns = PAGE_TABLES[kind]
-    rows = [["program", *columns], ["---"] * (1 + len(columns))]
+    columns = [row[1:] for row in rows_of("tables.txt") if row[0] == kind]
+    rows = [["program", *(title for title, _ in columns)], ["---"] * (1 + len(columns))]
     for path in sorted(folder.glob("*.txt")):
         traces = traces_of(path)
-        cells = [cell(traces.get(scenario), kind) for scenario in columns.values()]
+        cells = [cell(traces.get(scenario), kind) for _, scenario in columns]
         if any(cells):
             rows.append([path.stem, *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -87,6 +61,6 @@ def versions(folder: Path) -> str:
 
 def filled(page: str, folder: Path) -> str:
     """The page with its tables, each between two marks."""
-    for kind in PAGE_TABLES:
+    for kind in dict.fromkeys(row[0] for row in rows_of("tables.txt")):
         page = replaced(page, kind, table(kind, folder))
     return replaced(page, "versions", versions(folder))

@@ -10,8 +10,7 @@
 //!
 //! Rule 1: a due query is sent in the next iteration, whatever has been answered so far; no query is skipped, and none
 //!         waits for a reply.
-//! Rule 2: a late query is still sent, and both times are recorded; catching up is paced.  A query counts as sent when the system call that
-//!         sends it returns.
+//! Rule 2: a late query is still sent, and both times are recorded; catching up is paced.
 //! Rule 3: of a reply only its ID, flags and question are read, so that no reply can do harm.  One with QR 0 or another
 //!         question is none: the query goes on waiting, as that of a stub resolver does.
 //! Rule 4: this file has no clock and no socket: `World` has them, and tests have a world of their own.
@@ -24,6 +23,7 @@ pub mod in_flight;
 pub mod messages;
 pub mod pace;
 pub mod recent_replies;
+pub mod sent_times;
 pub mod sockets;
 
 use std::sync::Arc;
@@ -32,6 +32,7 @@ use feed::{Feed, Next, Schedule};
 use in_flight::{InFlight, Unmatched, Waiting};
 use messages::{LOST, Messages, NOT_SENT};
 use pace::Pace;
+use sent_times::SentTimes;
 
 /// Queries sent in one iteration, the maximum of one system call.
 pub const MOST: usize = 16;
@@ -39,8 +40,6 @@ pub const MOST: usize = 16;
 const REPORT_EVERY: i64 = 20_000_000;
 /// Nanoseconds between two reports of counts alone.
 const COUNTS_EVERY: i64 = 100_000_000;
-/// Nanoseconds before a query is due in which the sender does not sleep.
-const SPIN: i64 = 60_000;
 /// The longest wait in nanoseconds.
 const LONGEST: i64 = 50_000_000;
 /// Nanoseconds between two checks for a schedule that is not there yet.
@@ -64,8 +63,10 @@ pub trait World {
     fn send(&mut self, socket: usize, datagrams: &Datagrams, refused: &mut Vec<usize>);
     /// Receive some datagrams, in place of the previous ones; return their number and whether there may be more.
     fn receive(&mut self, socket: usize) -> (usize, bool);
-    /// One of the datagrams of the last call of receive().
-    fn datagram(&self, index: usize) -> &[u8];
+    /// One of the datagrams of the last call of receive(), and when it arrived; 0 if that is not known.
+    fn datagram(&self, index: usize) -> (&[u8], i64);
+    /// How many datagrams the sockets had no room for since the last call.
+    fn dropped(&mut self) -> u32;
     /// Pass messages to the counting process, and remove the octets that it accepts.
     fn emit(&mut self, messages: &mut Vec<u8>);
 }
@@ -145,6 +146,7 @@ pub struct LoadSender {
     queries: Vec<Box<[u8]>>,
     schedule: Schedule,
     pace: Pace,
+    sent_times: SentTimes,
     in_flight: InFlight,
     messages: Messages,
     leaving: Vec<Leaving>,
@@ -166,8 +168,9 @@ impl LoadSender {
             queries: settings.queries,
             schedule: Schedule::new(feed),
             in_flight: InFlight::new(settings.first_ids, settings.timeout, settings.window),
+            sent_times: SentTimes::default(),
             pace: Pace::new(settings.late_after, settings.most > 0),
-            messages: Messages::new(settings.kinds, settings.replies, settings.late_after),
+            messages: Messages::new(settings.kinds, settings.replies),
             leaving: Vec::with_capacity(MOST),
             datagrams: Datagrams::default(),
             refused: Vec::new(),
@@ -201,7 +204,7 @@ impl LoadSender {
                     }
                 }
                 Next::Due(due) if self.most > 0 => self.pace.at(due) - now + GATHER,
-                Next::Due(due) => self.pace.at(due) - now - SPIN,
+                Next::Due(due) => self.pace.at(due) - now,
                 Next::NotYet => NOT_YET,
                 Next::Over if self.in_flight.is_empty() => break,
                 Next::Over => LONGEST,
@@ -210,19 +213,20 @@ impl LoadSender {
             if !world.wait(left.clamp(0, LONGEST), &mut self.ready) {
                 break;
             }
+            // Read before the replies are, so that none is given up that has arrived.
+            let now = world.clock();
             for index in 0..self.ready.len() {
                 self.receive(self.ready[index], world);
             }
-            let now = world.clock();
             self.take_lost(now);
             if now - self.reported > self.report_every {
-                self.report(now);
+                self.report(now, world);
             }
             world.emit(self.messages.octets());
         }
         let now = world.clock();
         self.take_lost(now);
-        self.report(now);
+        self.report(now, world);
         self.schedule.close();
     }
 
@@ -276,15 +280,25 @@ impl LoadSender {
                 .push(each.query_id, query.map_or(&[], |query| &query[..]));
         }
         self.refused.clear();
+        let before = world.clock();
         world.send(socket, &self.datagrams, &mut self.refused);
-        let sent = world.clock();
+        let after = world.clock();
+        self.sent_times.ended(before, after, end - at);
+        self.messages.sent_within(before, after, end - at);
         for (index, each) in self.leaving[at..end].iter().enumerate() {
+            let is_refused = self.refused.contains(&index);
+            let sent = self.sent_times.of(index);
             let waiting = Waiting {
                 question: each.question,
                 planned: each.planned,
                 sent,
+                marks: if is_refused {
+                    0
+                } else {
+                    self.pace.marks(each.planned, sent, after)
+                },
             };
-            if self.refused.contains(&index) {
+            if is_refused {
                 self.messages.add(&waiting, NOT_SENT, 0, 0);
             } else if let Some(before) = self.in_flight.begin(socket, each.query_id, waiting) {
                 self.messages.add(&before, LOST, 0, 0);
@@ -297,7 +311,7 @@ impl LoadSender {
             let (count, is_more) = world.receive(socket);
             let now = world.clock();
             for index in 0..count {
-                let octets = world.datagram(index);
+                let (octets, stamp) = world.datagram(index);
                 if octets.len() < HEADER_LEN {
                     self.messages.unmatched(Unmatched::NoQuery, now);
                     continue;
@@ -315,9 +329,15 @@ impl LoadSender {
                         continue;
                     }
                 };
+                let received = if stamp == 0 {
+                    self.messages.unstamped(now);
+                    now
+                } else {
+                    stamp.clamp(waiting.sent, now.max(waiting.sent))
+                };
                 let flags = u16::from_be_bytes([octets[2], octets[3]]);
                 let reply = self.messages.number(waiting.question, &octets[2..]);
-                self.messages.add(&waiting, now, flags, reply);
+                self.messages.add(&waiting, received, flags, reply);
             }
             if !is_more {
                 return;
@@ -333,7 +353,8 @@ impl LoadSender {
         }
     }
 
-    fn report(&mut self, now: i64) {
+    fn report(&mut self, now: i64, world: &mut impl World) {
+        self.messages.dropped(world.dropped(), now);
         self.messages.report();
         self.reported = now;
     }

@@ -14,11 +14,13 @@ use libc::c_int;
 pub use queries::{Polled, QueryBatch, write};
 pub use receiver::{CONTROL_LEN, Packet, QUERY_LEN, Receiver};
 pub use sender::{Message, Sender};
+pub use stamps::{WallClock, dropped, stamp, stamp_in};
 
 mod queries;
 mod receiver;
 mod sender;
 pub mod slice;
+mod stamps;
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("recvmmsg and sendmmsg are Linux calls; elsewhere hsdns uses its Python twin");
@@ -34,12 +36,16 @@ const MOST_PREFETCHED: usize = 5 * CACHE_LINE_LEN;
 /// Nanoseconds of the monotonic clock, the one of Python's time.monotonic().
 #[must_use]
 pub fn monotonic() -> u64 {
+    read_clock(libc::CLOCK_MONOTONIC)
+}
+
+fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: `now` is a timespec that lives through the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 

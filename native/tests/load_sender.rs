@@ -109,8 +109,12 @@ impl World for Hostile {
         (count, count == 4)
     }
 
-    fn datagram(&self, index: usize) -> &[u8] {
-        &self.received[index]
+    fn datagram(&self, index: usize) -> (&[u8], i64) {
+        (&self.received[index], 0)
+    }
+
+    fn dropped(&mut self) -> u32 {
+        0
     }
 
     fn emit(&mut self, messages: &mut Vec<u8>) {

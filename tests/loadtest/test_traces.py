@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,11 +13,23 @@ from hsdns.wire.decode import decode_reply
 from hsdns.wire.iana import type_from_text
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
+from loadtest.programs import ROOT
 from loadtest.traces.__main__ import FOLDER, PAGE
 from loadtest.traces.scene import programs, result_of, scenarios
 from loadtest.traces.server import Script, Server
 from loadtest.traces.table import filled, traces_of
+from tests.support.namespaces.container import refusal
 
+RECORDED = """two-refused python-socket
+RESULT : 192.0.2.1
+udp 1 u1 1 A www.example.com - refused
+udp 1 u1 2 AAAA = - refused
+udp 2 u2 1 A = - OK1
+udp 2 u2 2 AAAA = - NODATA
+== ptr python-socket
+RESULT : t1.example.com
+udp 1 u1 1 PTR 7.1.244.10.in-addr.arpa - OK1
+"""
 FILES = sorted(FOLDER.glob("*.txt"))
 
 
@@ -67,3 +82,15 @@ def test_rules(rules: str, transport: str, rrtype: str, labels: str, counts: str
 )
 def test_results(line: str, result: str) -> None:
     assert result_of(line) == result
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+def test_a_recording(tmp_path: Path) -> None:
+    if reason := refusal():
+        pytest.skip(reason)
+    words = [sys.executable, "-m", "loadtest.traces", "python-socket", "--only", "two-refused,ptr"]
+    subprocess.run([*words, "--out", str(tmp_path)], check=True, cwd=ROOT, capture_output=True)
+    (text,) = (path.read_text() for path in tmp_path.iterdir())
+    without_times = re.sub(r"(?m)^\d+ |after \d+ ms", "", text.partition("\n== ")[2])
+    assert without_times == RECORDED

@@ -9,9 +9,9 @@ Source: RFC 8618, RFC 8949.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
-from hsdns.load.captures.file import Damaged, read_whole
+from hsdns.load.captures.file import Damaged, Read, read_whole
 from hsdns.wire.iana import Opcode, RRClass
 from hsdns.wire.message import AD, CD, RD
 
@@ -28,22 +28,11 @@ _DO: Final = 1 << 7
 _HAS_QUERY, _HAS_OPT = 1, 4
 
 
-class Stored(NamedTuple):
-    """A query: nanoseconds of the wall clock, the client, the name on the wire, the type, and what it asked for.
-
-    `size` is the payload size of EDNS, 0 without it.
-    """
-
-    time: int
-    client: bytes
-    name: bytes
-    qtype: int
-    flags: int
-    size: int
-    do: bool
+# A name on the wire, a type, flags of the header, the payload size of EDNS (0 without it), and DO.
+Stored = tuple[bytes, int, int, int, bool]
 
 
-def read_cdns(file: IO[bytes]) -> Iterator[Stored | None]:
+def read_cdns(file: IO[bytes]) -> Iterator[Read[Stored] | None]:
     """The queries in order, and None for each that the file does not have whole; raise Damaged, or OSError."""
     cbor, number = _Cbor(file, "the file preamble"), 0
     try:
@@ -66,7 +55,7 @@ def read_cdns(file: IO[bytes]) -> Iterator[Stored | None]:
 
 def _queries(
     block: Mapping[int, Any], parameters: Sequence[Mapping[int, Any]]
-) -> Iterator[Stored | None]:
+) -> Iterator[Read[Stored] | None]:
     head, tables = block[0], block.get(2, {})
     ticks = parameters[head.get(1, 0)].get(0, {}).get(0, _MICROSECONDS)
     seconds, first = head.get(0, (0, 0))
@@ -82,7 +71,7 @@ def _queries(
         size = signature.get(14, 0) if signature[4] & _HAS_OPT else 0
         client = tables[0][each[1]] if 1 in each else b""
         time = seconds * _SECOND + (first + each[0]) * _SECOND // ticks
-        yield Stored(time, client, tables[2][each[7]], kind[0], flags, size, bool(bits & _DO))
+        yield time, client, (tables[2][each[7]], kind[0], flags, size, bool(size and bits & _DO))
 
 
 class _Cbor:
@@ -106,30 +95,23 @@ class _Cbor:
     def item(self, depth: int = 0) -> Any:
         """The next item, or _BREAK; floating-point numbers are octets; raise Damaged or ValueError."""
         kind, argument = self.head()
-        if depth > DEEPEST:
+        if depth > DEEPEST or kind == 6:  # no part has a tag
             raise ValueError
         if kind == 7:
             return _BREAK if argument is None else argument
-        if kind == 6:  # a tag
-            return self.item(depth + 1)
-        if kind < 2:
-            if argument is None:
-                raise ValueError
+        if kind < 2 and argument is not None:
             return -1 - argument if kind else argument
         if kind > 3:
             count = None if argument is None else argument * (kind - 3)
             found = list(self._items(count, depth + 1))
             return dict(zip(found[::2], found[1::2], strict=True)) if kind == 5 else found
-        if argument is None:
-            return b"".join(self._items(None, depth + 1))
-        return read_whole(self._file, argument, self.where)
+        if argument is not None:
+            return read_whole(self._file, argument, self.where)
+        return b"".join(self._items(None, depth + 1))
 
     def _items(self, count: int | None, depth: int) -> Iterator[Any]:
         while count is None or count > 0:
-            item = self.item(depth)
-            if item is _BREAK:
-                if count is not None:
-                    raise ValueError
+            if (item := self.item(depth)) is _BREAK:
                 return
             yield item
             count = None if count is None else count - 1

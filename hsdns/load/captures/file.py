@@ -12,7 +12,7 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 from hsdns.recording.reader import zstd as zstd
 
@@ -24,6 +24,11 @@ _OPENERS: Final[dict[bytes, Any]] = {
     b"\xfd7zXZ": lzma.open,
 }
 _BROKEN: Final = (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile)
+
+
+T = TypeVar("T")
+# A query: nanoseconds of the wall clock, the address of the client, and what it asked.
+Read = tuple[int, bytes, T]
 
 
 class Damaged(Exception):

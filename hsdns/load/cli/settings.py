@@ -57,6 +57,7 @@ from hsdns.load.schedule import (
     read_portion,
     read_stages,
 )
+from hsdns.load.send.processors import AUTO, NONE
 from hsdns.load.verify.message import MOST_TTL
 from hsdns.load.verify.verifier import SLACK
 from hsdns.resolver import MODELS, looks_up
@@ -141,6 +142,12 @@ def _names(name: str, text: str, argument: str) -> Flag:
         return words
 
     return flag(text, argument, read=read)
+
+
+def _cpu(word: str) -> str:
+    if word in ("", AUTO, NONE) or (word.isascii() and word.isdigit() and len(word) < 5):
+        return word or AUTO
+    raise FlagError(f'-cpu needs a number, auto or none, found "{word}"')
 
 
 def _resolv_options(words: list[str]) -> list[str]:
@@ -259,6 +266,10 @@ class LoadFlags(ReportCommand):
     timeout: Annotated[float, _time("when a query is lost (default 2s)")] = TIMEOUT
     sockets: Annotated[int | None, _count(
         f"UDP ports that ask (default {SOCKETS}; with -pods {POD_SOCKETS})", MOST_SOCKETS)] = None
+
+    cpu: Annotated[str, flag(
+        "the processor that sends: a number, none for any, or auto (default): the idlest of three or more", "NUMBER",
+        read=_cpu)] = AUTO
 
     transport: Annotated[str, flag(
         "how queries travel: udp (default), tcp, dot or doh", "NAME", choices=tuple(TRANSPORTS))] = UDP
@@ -436,6 +447,8 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         stages = flags.stages or read_stages(flags.rate, flags.time)
         schedule = Schedule(stages, arrival, burst, flags.seed)
     check_schedule(schedule, flags.max_rate, flags.max_time)
+    if flags.cpu.isdigit() and len(targets) > 1:
+        raise FlagError(f"-cpu {flags.cpu} is for one -server: each has a process that sends")
     check_live(flags.live)
     if not flags.timeout:
         raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")

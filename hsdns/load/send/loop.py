@@ -32,12 +32,15 @@ from hsdns.load.outcome import (
     ANSWERS,
     CONNECTIONS,
     COUNTS,
+    DROPPED,
     LATE,
     LOOKUPS,
     NO_REPLY,
     NOT_SENT,
     OTHER_QUESTION,
     OUTCOMES,
+    UNSURE,
+    UNSURE_AFTER,
     RecentReplies,
     forget_frame,
     frame,
@@ -53,7 +56,6 @@ if TYPE_CHECKING:
     from hsdns.load.send.connection import Connection
 
 REPORT_EVERY: Final = 20_000_000  # nanoseconds
-SPIN: Final = 60_000  # nanoseconds before a query is due from which it does not wait
 LONGEST: Final = 50_000_000  # maximum nanoseconds of one wait
 # Nanoseconds after a query is due that a schedule that waits for room waits, so that queries leave together.
 GATHER: Final = 1_000_000
@@ -67,14 +69,16 @@ Ready = Sequence[Callable[[], None]] | None
 class Query(msgspec.Struct, eq=False):
     """A query: its octets without the ID, the number of its question, and when it was due and sent (nanoseconds).
 
-    `key` is how its transport finds it, -1 before it is sent; `connection` is where it waits; `is_over` once it was
-    answered or given up.  `client` is the number of its client, where each has its own socket.
+    `after` is when the system call returned that sent it, 0 if that is the same.  `key` is how its transport finds it,
+    -1 before it is sent; `connection` is where it waits; `is_over` once it was answered or given up.  `client` is the
+    number of its client, where each has its own socket.
     """
 
     octets: bytes
     question: int
     planned: int
     sent: int
+    after: int = 0
     tries: int = 0
     connection: Connection | None = None
     key: int = -1
@@ -130,6 +134,7 @@ class Reporter:
     late_after: int = NEVER_LATE
     connections: ConnectionsReport = field(default_factory=ConnectionsReport)
     lookups: LookupsReport = field(default_factory=LookupsReport)
+    dropped: Callable[[], int] = lambda: 0  # datagrams since the last call
     _counts: Compiled | None = None
     _noted: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     _begin: int = 0
@@ -143,16 +148,21 @@ class Reporter:
         """Set the begin of the schedule, in nanoseconds of the monotonic clock."""
         self._reported = self._begin = begin
         if self.kinds and LoadCounts is not None:
-            self._counts = LoadCounts(self.kinds, begin, self.late_after)
+            self._counts = LoadCounts(self.kinds, begin)
 
-    def note(self, what: int, value: int, at: int) -> None:
-        """Count what is no outcome, with its time: UNMATCHED."""
-        self._noted[what, max(0, at - self._begin) // SECOND, value] += 1
+    def note(self, what: int, value: int, at: int, number: int = 1) -> None:
+        """Count what is no outcome, at a time: UNMATCHED and what follows it in outcome.py."""
+        self._noted[what, max(0, at - self._begin) // SECOND, value] += number
 
     def ended(self, query: Query, message: bytes, received: int) -> None:
         """Add a query with its reply, or one without; see Ended."""
         question, planned, sent = query.question, query.planned, query.sent
         flags = message[2] << 8 | message[3] if message else 0
+        if received != NOT_SENT:
+            # Where the sender was held up, the query may have left at any time until then.
+            after = query.after or sent
+            flags |= LATE if after - planned > self.late_after else 0
+            flags |= UNSURE if after - sent > UNSURE_AFTER else 0
         number = 0
         if message and self.replies:
             content = message[2:]
@@ -161,15 +171,18 @@ class Reporter:
             self._counts.add(question, flags, planned, sent, received)
             if not number:
                 return
-        if received != NOT_SENT and sent - planned > self.late_after:
-            flags |= LATE
         self._outcomes += pack_outcome(question, flags, number, planned, sent, received)
 
     def report_at(self, now: int) -> None:
         """Emit all messages if it is time."""
         if now - self._reported > REPORT_EVERY:
             self._reported = now
-            self.report()
+            self._report_at(now)
+
+    def _report_at(self, now: int) -> None:
+        if number := self.dropped():
+            self.note(DROPPED, 0, now, number)
+        self.report()
 
     def report(self) -> None:
         """Emit all messages."""
@@ -183,9 +196,9 @@ class Reporter:
             self.emit(frame(OUTCOMES if self._counts is None else ANSWERS, self._outcomes))
             self._outcomes.clear()
 
-    def finish(self) -> None:
+    def finish(self, now: int) -> None:
         """Emit all messages, and at last what was counted."""
-        self.report()
+        self._report_at(now)
         if self.connections != ConnectionsReport():
             self.emit(frame(CONNECTIONS, encode(self.connections)))
         if self.lookups.whole.ends:
@@ -246,7 +259,7 @@ class Scheduled(Loop):
         self.loop()
         self.give_up()
         self.transport.close()
-        self.reporter.finish()
+        self.reporter.finish(self.clock())
 
     def give_up(self) -> None:
         """Count what has not ended."""
@@ -271,7 +284,7 @@ class Sender(Scheduled):
         if pace.due is None:
             return now + LONGEST if transport.waits else None
         if pace.at > now:
-            return pace.at + (GATHER if self.most else -SPIN)
+            return pace.at + (GATHER if self.most else 0)
         pace.begin_turn(now)
         room = transport.turn
         if self.most:

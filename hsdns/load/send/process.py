@@ -45,7 +45,8 @@ from hsdns.load.send.clients import ClientPool, ClientSockets
 from hsdns.load.send.connection import Pool
 from hsdns.load.send.loop import Ready, Reporter, Sender
 from hsdns.load.send.pods import PodSender
-from hsdns.load.send.sockets import Links, UdpSocket, open_pool, open_socket
+from hsdns.load.send.processors import NONE, OwnProcessor
+from hsdns.load.send.sockets import SMALL_BUFFER, Links, UdpSocket, open_pool, open_socket
 from hsdns.load.send.udp import IDS, UdpTransport
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ MOST: Final = 1_000_000  # queries
 Piece = tuple["array[int]", "array[int]"]
 PIECE: Final = 4096  # queries
 LEAST_NICE: Final = 19
+SPIN: Final = 60_000  # nanoseconds by which a wait in Python ends early, as sleeps take too long
 
 
 class CompiledSender:
@@ -184,38 +186,33 @@ class ChildProcess:
 
 
 class SenderProcess(ChildProcess):
-    """The process that sends.
+    """The process that sends; `cpu`: the processor that it has to itself until the end (processors.py)."""
 
-    `is_alone`: it has a processor to itself if there are several, and this process runs on the others until the end.
-    """
-
-    def __init__(self, plan: Plan, *, is_alone: bool = False) -> None:
+    def __init__(self, plan: Plan, cpu: str = NONE) -> None:
         super().__init__("hsdns.load.send.process", msgspec.msgpack.encode(plan))
-        self._processors = _part(self.process.pid) if is_alone else None
+        self._cpu = cpu
+        self._own: OwnProcessor | None = None
 
     def __exit__(self, *error: object) -> None:
-        if self._processors is not None:
-            os.sched_setaffinity(0, self._processors)
+        if self._own is not None:
+            self._own.close()
         super().__exit__(*error)
+
+    def prepare(self) -> None:
+        """Send the plan, wait until the process is ready, and choose its processor; raise LoadError."""
+        super().prepare()
+        self._own = OwnProcessor(self.process.pid, self._cpu)
+        self._own.choose()
+
+    def messages(self, timeout: float | None) -> Iterator[tuple[bytes, bytes]]:
+        """The messages of ChildProcess; the processor is looked at now and then."""
+        if self._own is not None:
+            self._own.watch()
+        return super().messages(timeout)
 
     def start(self, begin: int) -> None:
         """Start the schedule at a time of the monotonic clock, in nanoseconds; raise LoadError."""
         self._write(begin.to_bytes(8, "big"))
-
-
-def _part(sender: int) -> set[int] | None:
-    """Give the last processor to another process and the rest to this one; return those that it had.
-
-    A process that counts would otherwise take the sender's processor for up to a tick of the kernel, 4 ms.
-    """
-    if sys.platform != "linux":
-        return None
-    processors = os.sched_getaffinity(0)
-    last = max(processors)
-    if len(processors) > 1:
-        os.sched_setaffinity(sender, {last})
-        os.sched_setaffinity(0, processors - {last})
-    return processors
 
 
 class Pipe:
@@ -257,13 +254,13 @@ class Inputs:
         self._obey = obey
 
     def wait(self, nanoseconds: int) -> Ready:
-        """Wait until a socket or standard input is ready.
+        """Wait until a socket or standard input is ready, or nearly so long.
 
         select() waits, because its timeout has microseconds; it takes no descriptor above 1023, so it watches that of
         the selector.
         """
         files = [self._stdin, self.selector.fileno()]
-        ready = select.select(files, [], [], nanoseconds / 1e9)[0]
+        ready = select.select(files, [], [], max(0, nanoseconds - SPIN) / 1e9)[0]
         if self._stdin in ready and not self._obey():
             return None
         return (
@@ -336,9 +333,10 @@ def _pod_sender(
         clock=clock,
         wait=inputs.wait,
     )
-    sockets = [UdpSocket(plan.family, plan.address, is_stamped=True) for _ in range(plan.sockets)]
-    transport = UdpTransport(sockets, plan.timeout, sender.ended, clock, run=1)
-    transport.unmatched = partial(sender.reporter.note, UNMATCHED)
+    sockets = [UdpSocket(plan.family, plan.address, SMALL_BUFFER) for _ in range(plan.sockets)]
+    reporter = sender.reporter
+    transport = UdpTransport(sockets, plan.timeout, sender.ended, clock, run=1, note=reporter.note)
+    reporter.dropped = lambda: sum(each.dropped() for each in sockets)
     sender.transport = inputs.watch_udp(transport, sockets)
     links.connections = sender.streams
     return sender
@@ -383,9 +381,10 @@ def _sender(
         first_ids=first_ids,
         window=plan.window,
         fallback=pool,
-        unmatched=partial(reporter.note, UNMATCHED),
+        note=reporter.note,
     )
     sender.transport = inputs.watch_udp(udp, sockets)
+    reporter.dropped = lambda: sum(each.dropped() for each in sockets)
     return sender
 
 

@@ -3,12 +3,11 @@
 Path: process.py, probe.py -> here -> udp.py, connection.py, pods.py.
 Rule 1: a UDP socket is connected, so that the kernel drops datagrams from other addresses.  An error that the kernel
         reports for an earlier query (a closed port) is not an error of the next one.
-Rule 2: a stamped one reports when the kernel received each datagram, if it tells (Linux), so that a slow process does
-        not add latency.  These times are wall clock time.  The offset of the monotonic clock is read again before each
-        reading: a step of the clock affects only datagrams that were waiting then.
+Rule 2: it reports when the kernel received each datagram, if that tells (Linux), so that a slow process does not add
+        latency.  These times are wall clock time; after somebody has set the clock, those of one reading are not used.
 Rule 3: no TLS session is resumed: every handshake is full, so each set-up costs as much as that of a new client.  An
         end without close_notify is accepted: DNS messages have a length prefix.
-Source: socket(7), SO_TIMESTAMPNS.
+Source: socket(7), SO_TIMESTAMPNS; SO_MEMINFO.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import os
 import selectors
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -34,14 +34,19 @@ from hsdns.load.send.http2 import Http2Session, Requests
 from hsdns.load.send.loop import Ended
 
 BUFFER: Final = 4 << 20  # octets, as far as the system allows
-STAMPED_BUFFER: Final = 1 << 20  # there are many of these
+SMALL_BUFFER: Final = 1 << 20  # of sockets of which there are many
 AT_ONCE: Final = 64  # datagrams, or records of TLS
 TRIES: Final = 4
 LONGEST: Final = 65_535  # octets
 _BIND_ADDRESS_NO_PORT: Final = 24  # IP_BIND_ADDRESS_NO_PORT of Linux
 _TIMESTAMPNS: Final = 35  # SO_TIMESTAMPNS and SCM_TIMESTAMPNS of Linux
 _TIME: Final = Struct("@ll")  # struct timespec
+_ROOM: Final = socket.CMSG_SPACE(_TIME.size)
+_MEMINFO: Final = 55  # SO_MEMINFO
+_WORDS_LEN: Final = 36  # octets
+_DROPS: Final = 32  # where in these they are
 _SECOND: Final = 1_000_000_000
+_TOLERANCE: Final = 1000  # nanoseconds by which two readings of two clocks may disagree
 READ_LEN: Final = 1 << 16  # octets
 _BUSY: Final = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _LACKS: Final = (errno.EADDRNOTAVAIL, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
@@ -88,19 +93,32 @@ def check_sources(sources: Sequence[str], family: int, address: Address) -> None
             ) from None
 
 
+class WallClock:
+    """The difference between the wall clock and the monotonic one, which changes only when somebody sets the clock."""
+
+    _known = 0
+
+    def offset(self) -> int | None:
+        """Read it, in nanoseconds; None if it has changed since the last reading."""
+        before, wall, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        if wall - after - _TOLERANCE <= self._known <= wall - before + _TOLERANCE:
+            return self._known
+        self._known = wall - (before + after) // 2
+        return None
+
+
 class UdpSocket:
     """A socket for one target; `source` is the address that it comes from, "" for that of the system."""
 
     def __init__(
-        self, family: int, address: Address, *, is_stamped: bool = False, source: str = ""
+        self, family: int, address: Address, buffer: int = BUFFER, source: str = ""
     ) -> None:
-        buffer = STAMPED_BUFFER if is_stamped else BUFFER
         self.socket = open_socket(family, address, buffer, source)
-        self._room = 0
-        if is_stamped:
-            with suppress(OSError):  # without it, the times are those of reading
-                self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
-            self._room = socket.CMSG_SPACE(_TIME.size)
+        with suppress(OSError):  # without it, no time is known
+            self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
+        self._wall_clock = WallClock()
+        self._wall_clock.offset()
+        self._dropped = 0
 
     def fileno(self) -> int:
         """The descriptor that is readable if a datagram has arrived."""
@@ -116,19 +134,26 @@ class UdpSocket:
         A time is in nanoseconds of the monotonic clock; 0 if it is not known.
         """
         found: list[tuple[bytes, int]] = []
-        offset = time.time_ns() - time.monotonic_ns() if self._room else 0
+        is_more = True
         for _ in range(AT_ONCE):
             try:
-                if self._room:
-                    octets, control, _, _ = self.socket.recvmsg(LONGEST, self._room)
-                    found.append((octets, _received(control, offset)))
-                else:
-                    found.append((self.socket.recv(LONGEST), 0))
+                octets, control, _, _ = self.socket.recvmsg(LONGEST, _ROOM)
+                found.append((octets, _stamp_in(control)))
             except BlockingIOError:
-                return found, False
+                is_more = False
+                break
             except OSError:
                 continue
-        return found, True
+        offset = self._wall_clock.offset() if found else None
+        return [(octets, at - offset if at and offset else 0) for octets, at in found], is_more
+
+    def dropped(self) -> int:
+        """How many datagrams it has had no room for since the last call, if the kernel tells."""
+        before = self._dropped
+        with suppress(OSError):
+            octets = self.socket.getsockopt(socket.SOL_SOCKET, _MEMINFO, _WORDS_LEN)
+            self._dropped = int.from_bytes(octets[_DROPS:][:4], sys.byteorder)
+        return self._dropped - before & 0xFFFF_FFFF
 
     def close(self) -> None:
         """Close the socket."""
@@ -147,13 +172,13 @@ class UdpSocket:
         return False
 
 
-def _received(control: list[tuple[int, int, bytes]], offset: int) -> int:
-    now = time.monotonic_ns()
+def _stamp_in(control: list[tuple[int, int, bytes]]) -> int:
+    """The stamp among control messages, in nanoseconds of the wall clock; 0 if there is none."""
     for level, kind, data in control:
         if level == socket.SOL_SOCKET and kind == _TIMESTAMPNS and len(data) >= _TIME.size:
             seconds, nanoseconds = _TIME.unpack_from(data)
-            return min(now, int(seconds) * _SECOND + int(nanoseconds) - offset)
-    return now
+            return int(seconds) * _SECOND + int(nanoseconds)
+    return 0
 
 
 class Tls(NamedTuple):

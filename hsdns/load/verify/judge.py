@@ -84,6 +84,8 @@ def answer_of(rcode: int, records: Sequence[RR], additional: Sequence[RR] = ()) 
             else:
                 rdata = rdata.lower()
         found.append((record.rrtype, rdata))
+    if not additional:
+        return Answer(rcode, frozenset(found))
     glue = {(owner.lower, rrtype, rdata) for owner, rrtype, _, rdata, _ in additional}
     return Answer(rcode, frozenset(found), frozenset(glue))
 

@@ -11,15 +11,13 @@ Source: RFC 1035 section 4.1, RFC 2181 sections 5 and 8, RFC 2308 sections 2 and
 
 from __future__ import annotations
 
-from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final, NamedTuple
 
 from hsdns.load.verify.judge import ADDITIONAL, Answer, answer_of
-from hsdns.wire.decode import HEADER_LEN, BadReply, WrongQuestion, decode_reply
+from hsdns.wire.decode import BadReply, WrongQuestion, decode_whole
 from hsdns.wire.iana import RRClass, RRType
-from hsdns.wire.message import RD, Query, Reply
-from hsdns.wire.name import Name, after_name
-from hsdns.wire.rdata import RECORD_HEAD
+from hsdns.wire.message import RD, RR, Query, Reply
+from hsdns.wire.name import Name
 
 MOST_TTL: Final = 3600  # seconds: the most that a kubernetes block can set
 
@@ -53,40 +51,29 @@ class Reading(NamedTuple):
 
 def read(content: bytes, query: Query, most_ttl: int = MOST_TTL) -> Reading | None:
     """Read a reply without its ID; None if it is none to the query.  `most_ttl` is the highest right TTL in seconds."""
-    wire, flags = b"\0\0" + content, content[0] << 8 | content[1]
+    flags = content[0] << 8 | content[1]
     try:
-        reply = decode_reply(wire, query)
+        reply, opts, agrees = decode_whole(b"\0\0" + content, query)
     except WrongQuestion:
         return None
     except BadReply:
         return Reading(Answer(flags & 15), MESSAGE)
+    field = ""
+    if not agrees:
+        field = MESSAGE
+    elif (flags ^ query.flags) & _OPCODE:
+        field = OPCODE
+    elif (flags ^ query.flags) & RD or flags & _Z:
+        field = FLAGS
+    elif opts and (query.edns is None or len(opts) > 1 or not _is_right_opt(*opts[0])):
+        field = OPT
     answer = answer_of(reply.rcode, reply.answer, reply.additional)
-    opts = _opts(wire)
-    if opts is None:
-        return Reading(answer, MESSAGE)
-    if (flags ^ query.flags) & _OPCODE:
-        return Reading(answer, OPCODE)
-    if (flags ^ query.flags) & RD or flags & _Z:
-        return Reading(answer, FLAGS)
-    if opts and (query.edns is None or opts != [(2, b"\0", 0)]):
-        return Reading(answer, OPT)
-    return Reading(answer, wrong_field(reply, query, most_ttl))
+    return Reading(answer, field or wrong_field(reply, query, most_ttl))
 
 
-def _opts(wire: bytes) -> list[tuple[int, bytes, int]] | None:
-    """Section, owner and version of each OPT record; None if the counts do not agree with the length of the message."""
-    found, at = [], after_name(wire, HEADER_LEN) + 4
-    try:
-        for section, cell in enumerate((6, 8, 10)):
-            for _ in range(wire[cell] << 8 | wire[cell + 1]):
-                owner, at = at, after_name(wire, at)
-                rrtype, _, ttl, length = RECORD_HEAD.unpack_from(wire, at)
-                if rrtype == RRType.OPT:
-                    found.append((section, wire[owner:at], ttl >> 16 & 255))
-                at += RECORD_HEAD.size + length
-    except (IndexError, StructError):
-        return None
-    return found if at == len(wire) else None
+def _is_right_opt(section: int, record: RR) -> bool:
+    """Whether it is in the additional section, for the root, and of version 0."""
+    return section == 2 and len(record.owner.wire) == 1 and not record.ttl >> 16 & 255
 
 
 def is_usable(reply: Reply, query: Query) -> bool:
@@ -96,28 +83,39 @@ def is_usable(reply: Reply, query: Query) -> bool:
 
 def wrong_field(reply: Reply, query: Query, most_ttl: int = MOST_TTL) -> str:
     """The first wrong field of a reply to the question of a query, "" if none is wrong."""
-    answer, authority = reply.answer, reply.authority
-    if any(each.rrclass != RRClass.IN for each in (*answer, *authority, *reply.additional)):
-        return CLASS
-    name, is_positive = query.qname, False
-    names, ttls = {name.lower}, set[tuple[bytes, int, int]]()
-    for owner, rrtype, ttl, rdata, _ in answer:
-        if owner.lower != name.lower:
+    answer, authority, qtype = reply.answer, reply.authority, query.qtype
+    name, is_positive, is_long = query.qname, False, False
+    names, ttls = {name.lower}, dict[int, int]()
+    for owner, rrtype, ttl, rdata, rrclass in answer:
+        if rrclass != RRClass.IN:
+            return CLASS
+        if owner is not name and owner.lower != name.lower:
             return OWNER
-        ttls.add((owner.lower, rrtype, ttl))
-        if query.qtype in (rrtype, RRType.ANY):
+        is_long = is_long or ttl > most_ttl or ttls.setdefault(rrtype, ttl) != ttl
+        if qtype in (rrtype, RRType.ANY):
             is_positive = True
         elif rrtype == RRType.CNAME:
             name = Name(rdata)
             names.add(name.lower)
+            ttls.clear()  # of the next name
     if not (reply.aa or reply.ra):
         return AUTHORITATIVE
-    if len({each[:2] for each in ttls}) < len(ttls) or any(
-        each.ttl > most_ttl for each in (*answer, *authority)
-    ):
+    for each in authority:
+        if each.rrclass != RRClass.IN:
+            return CLASS
+        is_long = is_long or each.ttl > most_ttl
+    if is_long:
         return TTL
-    if len({each[1::2] for each in answer}) < len(answer):  # by type and RDATA
+    if len(answer) > 1 and len({each[1::2] for each in answer}) < len(answer):  # by type and RDATA
         return DUPLICATE
+    if not (is_positive and not authority and not reply.additional):
+        return _beside(reply, name, names, is_positive=is_positive)
+    return ""
+
+
+def _beside(reply: Reply, name: Name, names: set[bytes], *, is_positive: bool) -> str:
+    """The first wrong field beside the answer, whose last name is `name`."""
+    authority = reply.authority
     soas = [each for each in authority if each.rrtype == RRType.SOA]
     if not is_positive and (len(soas) != 1 or not name.is_at_or_below(soas[0].owner)):
         return SOA
@@ -129,7 +127,12 @@ def wrong_field(reply: Reply, query: Query, most_ttl: int = MOST_TTL) -> str:
         return AUTHORITY
     names |= {
         each.rdata[_BEFORE_NAME[each.rrtype] :].lower()
-        for each in (*answer, *authority)
+        for each in (*reply.answer, *authority)
         if each.rrtype in _BEFORE_NAME
     }
-    return "" if names >= {each.owner.lower for each in reply.additional} else ADDITIONAL
+    for each in reply.additional:
+        if each.rrclass != RRClass.IN:
+            return CLASS
+        if each.owner.lower not in names:
+            return ADDITIONAL
+    return ""

@@ -187,7 +187,10 @@ class Verifier:
             yield Judged(question, planned, asked, verdict)
 
     def _is_doubtful(self, verdict: Verdict, received: float) -> bool:
-        """Whether the watch was interrupted or late; lateness makes no answer stale, but may cause other verdicts."""
+        """Whether the watch was interrupted or late; lateness makes no answer stale, but may cause other verdicts.
+
+        Not if the watch leads: no server knows more than it then.
+        """
         truth, begin, end = self._truth, received - self.slack, received + self.patience
         if verdict.word in NOT_BAD:
             return False
@@ -195,7 +198,7 @@ class Verifier:
             return True
         if verdict.word == EARLY:
             end = received + verdict.age
-        return verdict.word != STALE and truth.was_late(begin, end)
+        return verdict.word != STALE and not truth.leads and truth.was_late(begin, end)
 
     def _judge(self, waiting: _Waiting, reading: Reading) -> Verdict:
         number, answer = self._numbers[waiting.question], reading.answer

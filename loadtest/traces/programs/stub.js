@@ -69,7 +69,7 @@ function lookUp(asked, types) {
         at += reply[at] ? 2 : 1;
         const length = reply.readUInt16BE(at + 8);
         const data = reply.subarray(at + 10, at + 10 + length);
-        if (reply.readUInt16BE(at) === type) found.push(type === 1 ? data.join(".") : type === 28 ? data.toString("hex") : "record");
+        if (reply.readUInt16BE(at) === type) found.push(type === 1 ? data.join(".") : type === 28 ? data.toString("hex").match(/.{4}/g).join(":") : "record");
         at += 10 + length;
       }
       replies[type] = {found, rcode: RCODES[reply[3] & 15]};

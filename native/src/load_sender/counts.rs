@@ -7,15 +7,16 @@
 use hashbrown::HashTable;
 
 use super::in_flight::Waiting;
-use super::messages::{LOST, NOT_SENT};
+use super::messages::{LATE, LOST, NOT_SENT, UNSURE};
 
 /// Octets of a record.
 pub const RECORD_LEN: usize = 13;
 const SECOND: i64 = 1_000_000_000;
-const MICROSECOND: i64 = 1000;
+/// Nanoseconds.
+pub const MICROSECOND: i64 = 1000;
 const DIGITS: u32 = 11;
-const TC: u16 = 0x0200;
-const RCODE: u16 = 0x000F;
+const TC: u32 = 0x0200;
+const RCODE: u32 = 0x000F;
 
 /// The counted properties of a second or a kind.
 #[derive(Clone, Copy)]
@@ -40,6 +41,12 @@ pub enum What {
     LateLost = 8,
     /// A reply that no query waits for, by reason.
     Unmatched = 9,
+    /// A reply without a time of the kernel.
+    Unstamped = 10,
+    /// A slot: how long the system call took that sent a query.
+    SentWithin = 11,
+    /// A datagram that a socket of the sender had no room for.
+    Dropped = 12,
 }
 
 /// Added to the property if the count is of a kind; otherwise it is of a second.
@@ -53,20 +60,13 @@ pub struct Counts {
 
 impl Counts {
     /// Count an outcome of a query of a kind; `planned` is counted from the start.
-    pub fn add(
-        &mut self,
-        kind: u32,
-        planned: i64,
-        waiting: &Waiting,
-        received: i64,
-        flags: u16,
-        is_late: bool,
-    ) {
+    pub fn add(&mut self, kind: u32, planned: i64, waiting: &Waiting, received: i64, flags: u32) {
         let second = second_of(planned);
+        let is_late = flags & LATE != 0;
         let places = [(0, second), (OF_KIND, kind)];
         let mut both = |what: What, value: u32| {
             for (of, number) in places {
-                self.count(what as u8 + of, number, value);
+                self.count(what as u8 + of, number, value, 1);
             }
         };
         if received == NOT_SENT {
@@ -82,11 +82,13 @@ impl Counts {
                 both(What::LateLost, 0);
             }
         } else {
-            both(
-                What::Service,
-                slot_of((received - waiting.sent) / MICROSECOND),
-            );
-            both(What::Rcode, u32::from(flags & RCODE));
+            if flags & UNSURE == 0 {
+                both(
+                    What::Service,
+                    slot_of((received - waiting.sent) / MICROSECOND),
+                );
+            }
+            both(What::Rcode, flags & RCODE);
             both(
                 What::Latency,
                 slot_of((received - waiting.planned) / MICROSECOND),
@@ -96,20 +98,20 @@ impl Counts {
             }
         }
         let lateness = slot_of((waiting.sent - waiting.planned) / MICROSECOND);
-        self.count(What::Lateness as u8, second, lateness);
+        self.count(What::Lateness as u8, second, lateness, 1);
     }
 
     /// Count what is no outcome, at a time after the start.
-    pub fn note(&mut self, what: What, time: i64, value: u32) {
-        self.count(what as u8, second_of(time.max(0)), value);
+    pub fn note(&mut self, what: What, time: i64, value: u32, count: u32) {
+        self.count(what as u8, second_of(time.max(0)), value, count);
     }
 
-    fn count(&mut self, what: u8, number: u32, value: u32) {
+    fn count(&mut self, what: u8, number: u32, value: u32, count: u32) {
         let key = u128::from(what) << 64 | u128::from(number) << 32 | u128::from(value);
         let entry = self
             .cells
             .entry(hash(key), |cell| cell.0 == key, |cell| hash(cell.0));
-        entry.or_insert((key, 0)).get_mut().1 += 1;
+        entry.or_insert((key, 0)).get_mut().1 += count;
     }
 
     /// Whether there is nothing to report.

@@ -23,6 +23,8 @@ pub struct Waiting {
     pub planned: i64,
     /// When it was sent.
     pub sent: i64,
+    /// LATE and UNSURE of messages.rs.
+    pub marks: u32,
 }
 
 /// Why a message is no reply to a query that waits.
@@ -66,6 +68,7 @@ impl InFlight {
                 question: 0,
                 planned: 0,
                 sent: 0,
+                marks: 0,
             },
             number: NONE,
         };

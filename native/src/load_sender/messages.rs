@@ -3,7 +3,7 @@
 //! Rule 1: each distinct reply is sent once, with a number that outcomes refer to (recent_replies.rs).
 //! Rule 2: outcomes that are counted here are sent as counts, and individually only if replies are wanted.
 
-use super::counts::{Counts, What};
+use super::counts::{Counts, MICROSECOND, What, slot_of};
 use super::in_flight::{Unmatched, Waiting};
 use super::recent_replies::RecentReplies;
 
@@ -12,7 +12,9 @@ pub const LOST: i64 = 0;
 /// In place of the time at which a reply arrived.
 pub const NOT_SENT: i64 = -1;
 /// In the flags of an outcome: the query was sent late.
-const LATE: u32 = 1 << 16;
+pub const LATE: u32 = 1 << 16;
+/// In the flags of an outcome: the query left at its time or later, as the system call was held up.
+pub const UNSURE: u32 = 1 << 17;
 
 const OUTCOMES: u8 = b'o';
 const ANSWERS: u8 = b'a';
@@ -24,7 +26,6 @@ const FORGET: u8 = b'f';
 pub struct Messages {
     kinds: Vec<u32>,
     wants_replies: bool,
-    late_after: i64,
     begin: i64,
     counts: Counts,
     outcomes: Vec<u8>,
@@ -36,11 +37,10 @@ pub struct Messages {
 impl Messages {
     /// With the kinds of the questions, outcomes are counted; without, they are sent individually.
     #[must_use]
-    pub fn new(kinds: Vec<u32>, wants_replies: bool, late_after: i64) -> Self {
+    pub fn new(kinds: Vec<u32>, wants_replies: bool) -> Self {
         Self {
             kinds,
             wants_replies,
-            late_after,
             begin: 0,
             counts: Counts::default(),
             outcomes: Vec::new(),
@@ -82,16 +82,14 @@ impl Messages {
 
     /// Record an outcome.
     pub fn add(&mut self, waiting: &Waiting, received: i64, flags: u16, reply: u32) {
-        let is_late = received != NOT_SENT && waiting.sent - waiting.planned > self.late_after;
+        let flags = u32::from(flags) | waiting.marks;
         if let Some(&kind) = self.kinds.get(waiting.question as usize) {
             let planned = waiting.planned - self.begin;
-            self.counts
-                .add(kind, planned, waiting, received, flags, is_late);
+            self.counts.add(kind, planned, waiting, received, flags);
             if !self.wants_replies || received <= LOST {
                 return;
             }
         }
-        let flags = u32::from(flags) | if is_late { LATE } else { 0 };
         for number in [waiting.question, flags, reply] {
             self.outcomes.extend_from_slice(&number.to_ne_bytes());
         }
@@ -103,7 +101,25 @@ impl Messages {
     /// Record a reply that no query waits for; by reason.
     pub fn unmatched(&mut self, why: Unmatched, now: i64) {
         self.counts
-            .note(What::Unmatched, now - self.begin, why as u32);
+            .note(What::Unmatched, now - self.begin, why as u32, 1);
+    }
+
+    /// Record a reply without a time of the kernel.
+    pub fn unstamped(&mut self, now: i64) {
+        self.counts.note(What::Unstamped, now - self.begin, 0, 1);
+    }
+
+    /// Record the system call that sent so many queries.
+    pub fn sent_within(&mut self, before: i64, after: i64, count: usize) {
+        let (at, slot) = (after - self.begin, slot_of((after - before) / MICROSECOND));
+        self.counts.note(What::SentWithin, at, slot, count as u32);
+    }
+
+    /// Record datagrams that the sockets had no room for.
+    pub fn dropped(&mut self, count: u32, now: i64) {
+        if count > 0 {
+            self.counts.note(What::Dropped, now - self.begin, 0, count);
+        }
     }
 
     /// Add the recorded outcomes to the messages.

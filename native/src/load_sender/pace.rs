@@ -1,10 +1,15 @@
 //! When queries may leave: the twin of Pace in hsdns/load/schedule.py, which has the rules.
 
+use super::messages::{LATE, UNSURE};
+
 /// The rate of catching up is 6/5 of the planned one.
 const CATCH_UP: i64 = 6;
 /// Nanoseconds by which a schedule that waits for room may be behind before it is postponed, so that queries leave
 /// together.
 const POSTPONED_AFTER: i64 = 10_000_000;
+
+/// Nanoseconds of a system call from which it is not known when a query left.
+const UNSURE_AFTER: i64 = 100_000;
 
 /// The progress of a schedule; times in nanoseconds.
 pub struct Pace {
@@ -40,14 +45,22 @@ impl Pace {
         self.begin + due + self.behind(due)
     }
 
-    /// The query that is due leaves now.
+    /// Let the query that is due leave now.
     pub fn begin_turn(&mut self, due: i64, now: i64) {
         if self.is_postponed {
             self.begin = self.begin.max(now - due - POSTPONED_AFTER);
         } else if now - self.at(due) > self.late_after {
-            self.behind = now - self.begin - due;
+            self.behind = now - self.late_after - self.begin - due;
             self.before = due;
         }
+    }
+
+    /// The marks of a query that was sent at a time, by a system call that ended `after`.
+    #[must_use]
+    pub fn marks(&self, planned: i64, sent: i64, after: i64) -> u32 {
+        let is_late = after - planned > self.late_after;
+        let is_unsure = after - sent > UNSURE_AFTER;
+        (if is_late { LATE } else { 0 }) | (if is_unsure { UNSURE } else { 0 })
     }
 
     /// Go on to the query after this one; return when it was due.

@@ -2,69 +2,47 @@
 //!
 //! Rule 1: sockets are connected, so that the kernel drops datagrams from other addresses; an error that it reports of
 //!         an earlier query (a closed port) is no error of the next one.
-//! Rule 2: between waits, only sockets that expect replies are read, if they are few; all are polled at least every
-//!         POLL_EVERY.
-//! Rule 3: the pipe is never waited for, and an iteration writes no more than PIECE octets, which takes some
+//! Rule 2: sleeping costs as much as several queries (a timer, two switches), so a wait lasts at least SHORTEST, and what
+//!         becomes due meanwhile leaves together.  A sleep ends as much earlier as sleeps usually take too long, and the
+//!         rest is spent reading the clock.
+//! Rule 3: the kernel says when a reply arrived, so nobody hurries to read it: replies are read every READ_EVERY, many in a
+//!         call. When a query left follows from the times before and after its system call (sent_times.rs).
+//! Rule 4: the pipe is never waited for, and an iteration writes no more than PIECE octets, which takes some
 //!         microseconds.
 
 use std::io;
 use std::os::fd::RawFd;
+use std::thread;
+use std::time::Duration;
 
 use super::{Datagrams, World};
-use crate::system::{BATCH_LEN, Polled, QueryBatch, Receiver, monotonic, write};
+use crate::system::{
+    BATCH_LEN, Polled, QueryBatch, Receiver, WallClock, dropped, monotonic, stamp, stamp_in, write,
+};
 
 const PIECE: usize = 8192;
 const MOST_ERRORS: usize = 3;
-const FEW: usize = 2;
+/// Nanoseconds; in the meantime a socket of ordinary size, which has room for 277 replies, gets fewer.
+const READ_EVERY: i64 = 500_000;
 /// Nanoseconds.
-const POLL_EVERY: i64 = 1_000_000;
-
-/// The number of replies that each socket expects, including those that never arrived.
-struct Expected {
-    counts: Vec<usize>,
-    /// The sockets that expect replies, in any order, and the position of each.
-    sockets: Vec<usize>,
-    places: Vec<usize>,
-}
-
-impl Expected {
-    fn new(sockets: usize) -> Self {
-        Self {
-            counts: vec![0; sockets],
-            sockets: Vec::with_capacity(sockets),
-            places: vec![0; sockets],
-        }
-    }
-
-    fn more(&mut self, socket: usize, count: usize) {
-        if self.counts[socket] == 0 && count > 0 {
-            self.places[socket] = self.sockets.len();
-            self.sockets.push(socket);
-        }
-        self.counts[socket] += count;
-    }
-
-    fn fewer(&mut self, socket: usize, count: usize) {
-        let before = self.counts[socket];
-        self.counts[socket] = before.saturating_sub(count);
-        if before > 0 && before <= count {
-            let place = self.places[socket];
-            self.sockets.swap_remove(place);
-            if let Some(&moved) = self.sockets.get(place) {
-                self.places[moved] = place;
-            }
-        }
-    }
-}
+const SHORTEST: i64 = 25_000;
+/// Nanoseconds by which sleeps may end earlier than asked for, and by which this changes after each.
+const MOST_EARLY: i64 = 40_000;
+const STEP: i64 = 250;
+/// Nanoseconds that are left for sleeping if that is worth it.
+const LEAST_SLEEP: i64 = 10_000;
 
 /// File descriptors that their owner keeps open.
 pub struct Sockets {
     sockets: Vec<RawFd>,
-    expected: Expected,
     polled: Polled,
-    polled_at: i64,
+    read_at: i64,
+    early: i64,
     pipe: RawFd,
     receiver: Receiver,
+    wall_clocks: Vec<WallClock>,
+    offset: Option<i64>,
+    dropped: Vec<u32>,
     batch: QueryBatch,
     written: usize,
     is_over: bool,
@@ -76,17 +54,48 @@ impl Sockets {
     /// # Errors
     /// The kernel's, if the sockets cannot be waited for.
     pub fn new(sockets: Vec<RawFd>, stop: RawFd, pipe: RawFd) -> io::Result<Self> {
+        for &each in &sockets {
+            stamp(each);
+        }
+        let mut wall_clock = WallClock::default();
+        wall_clock.offset();
         Ok(Self {
-            expected: Expected::new(sockets.len()),
-            polled_at: 0,
+            dropped: sockets.iter().map(|&each| dropped(each)).collect(),
+            wall_clocks: vec![wall_clock; sockets.len()],
+            offset: None,
+            read_at: 0,
+            early: 0,
             polled: Polled::new(sockets.iter().copied().chain([stop]))?,
             sockets,
             pipe,
-            receiver: Receiver::new(false),
+            receiver: Receiver::new(true),
             batch: QueryBatch::default(),
             written: 0,
             is_over: false,
         })
+    }
+
+    /// Wait for these nanoseconds, but SHORTEST at least if there are any; return the time.
+    fn sleep(&mut self, nanoseconds: i64) -> i64 {
+        let begin = self.clock();
+        if nanoseconds <= 0 {
+            return begin;
+        }
+        let end = begin + nanoseconds.max(SHORTEST).max(self.early + LEAST_SLEEP);
+        let asked = end - begin - self.early;
+        thread::sleep(Duration::from_nanos(asked.unsigned_abs()));
+        let mut now = self.clock();
+        let step = if now - begin > asked + self.early {
+            STEP
+        } else {
+            -STEP
+        };
+        self.early = (self.early + step).clamp(0, MOST_EARLY);
+        while now < end {
+            std::hint::spin_loop();
+            now = self.clock();
+        }
+        now
     }
 
     /// Write the rest, waiting for the pipe.
@@ -113,15 +122,17 @@ impl World for Sockets {
     }
 
     fn wait(&mut self, nanoseconds: i64, ready: &mut Vec<usize>) -> bool {
-        if nanoseconds == 0 && self.clock() - self.polled_at < POLL_EVERY {
-            let expecting = &self.expected.sockets;
-            if expecting.len() <= FEW {
-                ready.extend_from_slice(expecting);
+        if nanoseconds > READ_EVERY {
+            self.polled.wait(nanoseconds - READ_EVERY / 2);
+            self.read_at = self.clock();
+        } else {
+            let now = self.sleep(nanoseconds);
+            if now - self.read_at < READ_EVERY {
                 return !self.is_over;
             }
+            self.read_at = now;
+            self.polled.wait(0);
         }
-        self.polled.wait(nanoseconds);
-        self.polled_at = self.clock();
         let stop = self.sockets.len();
         for place in self.polled.ready() {
             if place == stop {
@@ -139,7 +150,6 @@ impl World for Sockets {
             match self.batch.send(fd, datagrams.iter().skip(at)) {
                 Ok(count) => {
                     at += count;
-                    self.expected.more(socket, count);
                     errors = 0;
                 }
                 Err(error) => match error.raw_os_error() {
@@ -164,12 +174,30 @@ impl World for Sockets {
             .receiver
             .receive(self.sockets[socket], false)
             .unwrap_or(0);
-        self.expected.fewer(socket, count);
+        if count > 0 {
+            self.offset = self.wall_clocks[socket].offset();
+        }
         (count, count == BATCH_LEN)
     }
 
-    fn datagram(&self, index: usize) -> &[u8] {
-        self.receiver.packet(index).query
+    fn datagram(&self, index: usize) -> (&[u8], i64) {
+        let packet = self.receiver.packet(index);
+        let times = (stamp_in(packet.control), self.offset);
+        let received = match times {
+            (Some(stamp), Some(offset)) => stamp - offset,
+            _ => 0,
+        };
+        (packet.query, received)
+    }
+
+    fn dropped(&mut self) -> u32 {
+        let mut found = 0;
+        for (&socket, before) in self.sockets.iter().zip(&mut self.dropped) {
+            let now = dropped(socket);
+            found += now.wrapping_sub(*before);
+            *before = now;
+        }
+        found
     }
 
     fn emit(&mut self, messages: &mut Vec<u8>) {

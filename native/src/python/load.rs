@@ -149,18 +149,16 @@ impl LoadSender {
 pub(super) struct LoadCounts {
     kinds: Vec<u32>,
     begin: i64,
-    late_after: i64,
     counts: Mutex<Counts>,
 }
 
 #[pymethods]
 impl LoadCounts {
     #[new]
-    fn new(kinds: Items<u32>, begin: i64, late_after: i64) -> Self {
+    fn new(kinds: Items<u32>, begin: i64) -> Self {
         Self {
             kinds: kinds.0,
             begin,
-            late_after,
             counts: Mutex::default(),
         }
     }
@@ -169,7 +167,7 @@ impl LoadCounts {
     fn add(
         &self,
         question: u32,
-        flags: u16,
+        flags: u32,
         planned: i64,
         sent: i64,
         received: i64,
@@ -181,11 +179,11 @@ impl LoadCounts {
             question,
             planned,
             sent,
+            marks: 0,
         };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_late = sent - planned > self.late_after;
         let planned = planned - self.begin;
-        counts.add(kind, planned, &waiting, received, flags, is_late);
+        counts.add(kind, planned, &waiting, received, flags);
         Ok(())
     }
 
@@ -208,7 +206,7 @@ fn words<const LEN: usize, W>(octets: &[u8], read: impl Fn([u8; LEN]) -> W) -> V
 /// A clock and sockets in Python; an exception in them ends the run.
 struct Scripted {
     world: Py<PyAny>,
-    received: Vec<PyBackedBytes>,
+    received: Vec<(PyBackedBytes, i64)>,
     error: Option<PyErr>,
 }
 
@@ -260,7 +258,7 @@ impl World for Scripted {
     }
 
     fn receive(&mut self, socket: usize) -> (usize, bool) {
-        let found: Option<Items<PyBackedBytes>> = Python::attach(|py| {
+        let found: Option<Items<(PyBackedBytes, i64)>> = Python::attach(|py| {
             self.call(py, |world| {
                 world.call_method1("receive", (socket,))?.extract()
             })
@@ -269,8 +267,15 @@ impl World for Scripted {
         (self.received.len(), false)
     }
 
-    fn datagram(&self, index: usize) -> &[u8] {
-        &self.received[index]
+    fn datagram(&self, index: usize) -> (&[u8], i64) {
+        let (octets, received) = &self.received[index];
+        (octets, *received)
+    }
+
+    fn dropped(&mut self) -> u32 {
+        let found =
+            Python::attach(|py| self.call(py, |world| world.call_method0("dropped")?.extract()));
+        found.unwrap_or(0)
     }
 
     fn emit(&mut self, messages: &mut Vec<u8>) {

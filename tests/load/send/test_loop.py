@@ -22,7 +22,7 @@ from hsdns.load.outcome import (
     NOT_SENT,
     OUTCOMES,
     REPLY,
-    UNMATCHED,
+    UNSURE,
     Frames,
     Outcome,
     unpack_counts,
@@ -54,6 +54,7 @@ class World:
     """
 
     step = 1000  # the shortest wait
+    timeout = TIMEOUT
 
     def __init__(
         self,
@@ -64,8 +65,11 @@ class World:
         sockets: int = 1,
         contents: int = 1,
         window: int = 0,
+        is_stamped: bool = True,
     ) -> None:
         self.now = BEGIN
+        self.is_stamped = is_stamped
+        self.drops = iter((3,))
         self.delays = cycle(delays)
         self.room = room
         self.stall = stall
@@ -100,16 +104,20 @@ class World:
                 self.arrivals.append((self.now + delay, socket, reply))
         return [*range(len(datagrams))][self.room :]
 
-    def receive(self, socket: int) -> list[bytes]:
-        found, left = [], []
+    def receive(self, socket: int) -> list[tuple[bytes, int]]:
+        found: list[tuple[bytes, int]] = []
+        left = []
         for each in self.arrivals:
             at, to, octets = each
             if at <= self.now and to == socket:
-                found.append(octets)
+                found.append((octets, at if self.is_stamped else 0))
             else:
                 left.append(each)
         self.arrivals = left
         return found
+
+    def dropped(self) -> int:
+        return next(self.drops, 0)
 
     def emit(self, octets: bytes) -> None:
         self.octets += octets
@@ -130,7 +138,7 @@ class ScriptedSocket:
         return self.world.send(self.number, datagrams)
 
     def receive(self) -> tuple[list[tuple[bytes, int]], bool]:
-        return [(octets, 0) for octets in self.world.receive(self.number)], False
+        return self.world.receive(self.number), False
 
 
 def run_python(
@@ -145,9 +153,14 @@ def run_python(
     reporter = Reporter(world.emit, replies=replies, late_after=late_after)
     sockets = [ScriptedSocket(world, number) for number in first_ids]
     transport = UdpTransport(
-        sockets, TIMEOUT, reporter.ended, world.clock, first_ids=first_ids, window=world.window
+        sockets,
+        world.timeout,
+        reporter.ended,
+        world.clock,
+        first_ids=first_ids,
+        window=world.window,
     )
-    transport.unmatched = partial(reporter.note, UNMATCHED)
+    transport.note, reporter.dropped = reporter.note, world.dropped
 
     def wait(nanoseconds: int) -> Ready:
         ready = world.wait(nanoseconds)
@@ -180,7 +193,7 @@ def run_compiled(
         QUERIES,
         kinds=kinds,
         first_ids=list(range(world.sockets)),
-        timeout=TIMEOUT,
+        timeout=world.timeout,
         replies=replies,
         window=world.window,
         most=most,
@@ -277,7 +290,9 @@ def test_a_stop_of_the_sender_loses_nothing(run: Callable[..., None]) -> None:
     outcomes = sorted(outcomes_of(world), key=lambda each: each.planned)
     assert len(outcomes) == 4400
     assert all(each.received != LOST for each in outcomes)
-    late = [each for each in outcomes if each.flags & LATE]
+    # The stop came when the first of them was in its system call.
+    unsure, *late = [each for each in outcomes if each.flags & LATE]
+    assert [each for each in outcomes if each.flags & UNSURE] == [unsure]
     assert late == [each for each in outcomes if each.sent - each.planned > LATE_AFTER]
     # 300 ms behind, which becomes less by 200 ms in a second.
     assert 3500 < len(late) < 3700
@@ -287,19 +302,42 @@ def test_a_stop_of_the_sender_loses_nothing(run: Callable[..., None]) -> None:
     assert fewest > 100 * gap / 1.2 - LATE_AFTER
 
 
+class Stalling(World):
+    """A server that does nothing in the first 200 ms of each second."""
+
+    step = 20_000
+    timeout = SECOND
+
+    def send(self, socket: int, datagrams: Sequence[bytes]) -> list[int]:
+        rest = 200 * MS - (self.now - BEGIN) % SECOND
+        self.arrivals += [(self.now + max(rest, 10_000), socket, each) for each in datagrams]
+        return []
+
+
+@pytest.mark.parametrize("run", [run_python, pytest.param(run_compiled, marks=compiled)])
+def test_a_server_that_stalls(run: Callable[..., None]) -> None:
+    """A fifth of the queries waits up to 200 ms: percentiles that a sender which waits for replies would not see."""
+    world, results = Stalling([]), Results(QUESTIONS, BEGIN)
+    run(world, [number * 500_000 for number in range(6000)], late_after=LATE_AFTER)
+    results.add(outcomes_of(world))
+    whole = results.whole()
+    assert (whole.counts.answered, whole.counts.late) == (6000, 0)
+    for slots in (whole.slots, whole.service_slots):
+        told = [us and us / 1000 for us in slots.percentiles((50, 90, 95, 99))]
+        assert told == [pytest.approx(0, abs=0.1), *(pytest.approx(ms, abs=1) for ms in (100, 150, 190))]  # fmt: skip
+
+
 @given(gaps=st.lists(st.integers(0, 10 * MS), min_size=1, max_size=40), at=st.integers(0, 39), stop=st.integers(0, 90 * MS))  # fmt: skip
 def test_a_sender_that_was_behind_is_level_again(gaps: list[int], at: int, stop: int) -> None:
     """No query leaves before it is due, or earlier after the one before than at 1.2 times the rate."""
     times = [sum(gaps[: number + 1]) for number in range(len(gaps))]
-    pace, now, before, behind = Pace(iter(times), 0, LATE_AFTER), 0, None, 0
+    pace, now, before, left = Pace(iter(times), 0, LATE_AFTER), 0, 0, 0
     for number, due in enumerate(times):
-        assert pace.due == due <= pace.at
-        if before is not None and behind > LATE_AFTER:
-            assert pace.at == max(due, now + (due - before) - (due - before) // 6)
+        gap = due - before
+        assert (pace.due, pace.at) == (due, max(due, left + gap - gap // 6))
         now, before = max(now, pace.at) + (stop if number == at else 0), due
+        left = max(pace.at, now - LATE_AFTER)
         pace.begin_turn(now)
-        behind = now - due
-        assert pace.at in (now, due)
         assert pace.advance() == (number + 1 < len(times))
 
 
@@ -313,14 +351,14 @@ def test_what_is_told() -> None:
     run_python(ended, [0, 10 * MS])
     found = [(each.question, each.flags, each.reply) for each in outcomes_of(told)]
     assert found == [(0, 0x8400, 0), (1, 0x8400, 0), (2, 0x8400, 0), (0, 0x8400, 0)]
-    assert {kind for kind, _ in told.messages} == {OUTCOMES}
+    assert {kind for kind, _ in told.messages} == {OUTCOMES, COUNTS}
     assert [each.reply for each in outcomes_of(wanted)] == [1, 2, 3, 1, 2, 3, 1]
     replies = [content[:8] for kind, content in wanted.messages if kind == REPLY]
     assert replies == [bytes((0, 0, 0, at + 1, 0, 0, 0, at)) for at in range(3)]
-    assert {kind for kind, _ in wanted.messages} == {OUTCOMES, REPLY}
+    assert {kind for kind, _ in wanted.messages} == {OUTCOMES, COUNTS, REPLY}
     assert wanted.messages[0][0] == REPLY
     assert sorted(each.received == NOT_SENT for each in outcomes_of(full)) == [False, False, True]
-    assert ended.messages == []
+    assert [kind for kind, _ in ended.messages] == [COUNTS]
 
 
 class New(World):
@@ -365,6 +403,7 @@ def in_order(messages: list[tuple[bytes, bytes]]) -> list[object]:
     replies=st.booleans(),
     most=st.sampled_from([0, 0, 1, 5, 20]),
     late_after=st.sampled_from([NEVER_LATE, LATE_AFTER]),
+    is_stamped=st.booleans(),
 )
 def test_both_twins_tell_the_same(
     gaps: list[int],
@@ -372,7 +411,7 @@ def test_both_twins_tell_the_same(
     replies: bool,
     most: int,
     late_after: int,
-    **shape: int,
+    **shape: Any,
 ) -> None:
     times = [sum(gaps[: at + 1]) for at in range(len(gaps))]
     python, told, counted = (World(delays, **shape) for _ in range(3))
@@ -439,7 +478,15 @@ def everything(results: Results) -> list[tuple[object, ...]]:
         (
             *(key, each.counts, each.slots.pairs()),
             each.service_slots.pairs(),
-            (each.late_slots.pairs(), each.unmatched) if isinstance(each, Second) else None,
+            (
+                each.late_slots.pairs(),
+                each.sent_within_slots.pairs(),
+                each.unmatched,
+                each.dropped,
+                each.unstamped,
+            )
+            if isinstance(each, Second)
+            else None,
         )
         for key, each in parts
     ]

@@ -22,7 +22,6 @@ from hsdns.load.errors import LoadError
 from hsdns.load.outcome import (
     CONNECTIONS,
     END,
-    LATE,
     LOOKUPS,
     OUTCOMES,
     QUESTION,
@@ -37,6 +36,7 @@ from hsdns.load.questions import order
 from hsdns.load.schedule import POISSON, Schedule, Stage
 from hsdns.load.send.probe import probe
 from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, pieces_of
+from hsdns.load.send.processors import NONE, Choice, OwnProcessor, read_busy
 from hsdns.load.send.udp import LEAST_WINDOW
 from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode_query
@@ -59,13 +59,13 @@ def plan(port: int, seconds: float = 0.05, **changes: object) -> Plan:
 class Told:
     """What a process tells, on a machine that may delay it; replies by the number of their question."""
 
-    def __init__(self, of: Plan, *, stops: bool = False, is_alone: bool = False) -> None:
+    def __init__(self, of: Plan, *, stops: bool = False, cpu: str = NONE) -> None:
         self.outcomes: list[Outcome] = []
         self.replies: dict[int, bytes] = {}
         self.lookups = LookupsReport()
         self.questions: set[str] = set()
         self.connections = ConnectionsReport()
-        with SenderProcess(of, is_alone=is_alone) as process:
+        with SenderProcess(of, cpu) as process:
             process.prepare()
             self.affinity = (
                 os.sched_getaffinity(process.process.pid) if sys.platform == "linux" else set()
@@ -86,7 +86,7 @@ class Told:
     def take(self, kind: bytes, content: bytes) -> None:
         if kind == OUTCOMES:
             found = (Outcome(*each) for each in unpack_outcomes(content))
-            self.outcomes += [each._replace(flags=each.flags & ~LATE) for each in found]
+            self.outcomes += [each._replace(flags=each.flags & 0xFFFF) for each in found]
         elif kind == REPLY:
             self.replies[int.from_bytes(content[4:8], "big")] = b"\0\0" + content[8:]
         elif kind == LOOKUPS:
@@ -100,10 +100,10 @@ class Told:
 @pytest.mark.sockets
 @pytest.mark.slow
 def test_a_plan_is_carried_out() -> None:
-    """One that is alone shares no processor with this process."""
+    """One with a processor shares it with no thread of this process."""
     before = os.sched_getaffinity(0) if sys.platform == "linux" else set()
     with server() as port:
-        told = Told(plan(port), is_alone=True)
+        told = Told(plan(port), cpu=str(max(before)) if before else NONE)
     planned = sorted(each.planned - told.begin for each in told.outcomes)
     assert planned == [at * 5_000_000 for at in range(10)]
     assert all(each.planned <= each.sent < each.received for each in told.outcomes)
@@ -112,6 +112,33 @@ def test_a_plan_is_carried_out() -> None:
     if before:
         assert os.sched_getaffinity(0) == before
         assert told.affinity == {max(before)}
+
+
+STAT = """cpu  30 0 0 900 0 0 0 0 0 0
+cpu0 10 5 5 100 0 7 9 0 0 0
+cpu12 1 2 3 400 0 0 0 0 0 0
+intr 5 6
+"""
+
+
+def test_the_idlest_processor() -> None:
+    """It is left when others take more than a tenth of it, and one has less than half of that."""
+    assert read_busy(STAT) == {0: 20, 12: 6}
+    choice = Choice({0, 1, 2})
+    found = []
+    # Ticks of the processors, of the process itself, and how many there were.
+    for first, second, third, own, ticks in (
+        (5, 5, 50, 0, 0),
+        (9, 5, 51, 0, 10),  # the second has done nothing
+        (9, 105, 60, 95, 110),  # the process itself, and others for 5 ticks
+        (109, 205, 150, 175, 210),  # all are taken: for 100, 20 and 90 ticks
+        (209, 305, 150, 195, 310),  # the third is free
+    ):
+        moved = choice.look({0: first, 1: second, 2: third}, own, ticks)
+        found.append((moved, choice.chosen))
+    assert found == [(False, None), (True, 1), (False, 1), (False, 1), (True, 2)]
+    with pytest.raises(LoadError, match="-cpu 9999: the processors of this process are "):
+        OwnProcessor(os.getpid(), "9999")
 
 
 @pytest.mark.sockets

@@ -47,7 +47,7 @@ def test_datagrams() -> None:
         other.sendto(answer(QUERIES[1]), ("127.0.0.1", udp.socket.getsockname()[1]))
         assert udp.send([QUERIES[0], bytes(70_000)]) == [1]
         assert select.select([udp], [], [], 5.0)[0]
-        assert udp.receive()[0] == [(answer(QUERIES[0]), 0)]
+        assert [octets for octets, _ in udp.receive()[0]] == [answer(QUERIES[0])]
         udp.close()
 
 
@@ -60,7 +60,7 @@ def test_a_closed_port_keeps_nothing_from_being_sent() -> None:
 def test_a_reply_has_the_time_at_which_it_came() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
-        wire = UdpSocket(socket.AF_INET, server.getsockname(), is_stamped=True)
+        wire = UdpSocket(socket.AF_INET, server.getsockname())
         assert not wire.send([b"ask"])
         query, client = server.recvfrom(100)
         before = time.monotonic_ns()

@@ -56,6 +56,7 @@ class Said(Truth):
         self.late: tuple[float, ...] | None = None
         self.outage: tuple[float, ...] | None = None
         self.learnt: list[Question] = []
+        self.leads = False
         self.held = 0.0  # seconds after which the servers are shown a change
 
     def is_away(self) -> bool:
@@ -101,7 +102,11 @@ class Letters(Said):
     def __init__(self, words: dict[str, str]) -> None:
         super().__init__()
         self.words = words
-        self.away, self.known = "away" in words, "unknown" not in words
+        self.away, self.known, self.leads = (
+            "away" in words,
+            "unknown" not in words,
+            "leads" in words,
+        )
         self.held, self.base = float(words.get("held", 0)), int(words.get("forgotten", 0))
         self.since = self.since[self.base :]
         self.outage, self.late = (
@@ -441,7 +446,7 @@ def test_when_the_watch_was_late_or_away(leads: bool) -> None:
         away = [(0.0, 1.92), (0.0, 1.93), (1.95, 2.0), (1.96, 9.0)]
         assert [truth.was_away(*each) for each in away] == [False, True, True, False]
         asked = [1.0, 1.02, 1.2, 1.6, 1.9, 5.0]
-        shown = [1.0, 1.9, 1.9, 1.9, 1.9, 5.0] if leads else asked
+        shown = [1.9, 1.9, 1.9, 1.9, 1.9, 5.0] if leads else asked
         assert ([truth.shown(each) for each in asked], truth.is_away()) == (shown, True)
 
     with_block(test)

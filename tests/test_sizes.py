@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
     "loadtest": 8_119,
-    "tests": 60_486,
+    "tests": 60_493,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

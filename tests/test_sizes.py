@@ -31,7 +31,7 @@ CODE_LINES = {
     "hsdns/cluster": 4_868,
     "hsdns/corefile": 1_358,
     "hsdns/doctor": 1_422,
-    "hsdns/explanation": 3_987,
+    "hsdns/explanation": 3_989,
     "hsdns/expression": 1_422,
     "hsdns/fastpath": 1_923,
     "hsdns/fault_scenarios": 1_171,
@@ -41,7 +41,7 @@ CODE_LINES = {
     "hsdns/load": 9_615,
     "hsdns/plugins": 7_287,
     "hsdns/recording": 1_110,
-    "hsdns/resolver": 1_893,
+    "hsdns/resolver": 1_895,
     "hsdns/rewriting": 389,
     "hsdns/rules": 4_751,
     "hsdns/server": 6_805,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
     "loadtest": 8_119,
-    "tests": 60_484,
+    "tests": 60_486,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.ask.names import Word, full_name
 from hsdns.assemble import Configuration
-from hsdns.cluster.address import dashed_text, is_reverse, reverse_name
+from hsdns.cluster.address import dashed_text, is_reverse
 from hsdns.cluster.controllers.kinds import PodSpec
 from hsdns.cluster.controllers.network_policy import Denial
 from hsdns.cluster.pack import pack_label
@@ -503,9 +503,7 @@ async def name_meant(
 
     With `as_typed` a host is the name that a program looks up.
     """
-    if word.kind == "address":
-        return reverse_name(ip_address(word.name).packed).to_text()
-    if as_typed and word.kind == "host":
+    if word.kind == "address" or (as_typed and word.kind == "host"):
         return word.name
     blocks = [each for each in configuration.plugins if isinstance(each, Kubernetes)]
     key = word.namespace.encode(), word.name.encode()

@@ -38,7 +38,7 @@ CODE_LINES = {
     "hsdns/faults": 1_762,
     "hsdns/gotemplate": 915,
     "hsdns/lint": 548,
-    "hsdns/load": 9_615,
+    "hsdns/load": 9_616,
     "hsdns/plugins": 7_287,
     "hsdns/recording": 1_110,
     "hsdns/resolver": 1_895,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
     "loadtest": 8_119,
-    "tests": 60_493,
+    "tests": 60_501,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -32,7 +32,7 @@ MUTANTS ?= 40
 SEED ?= 0
 TESTS ?=
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer peer-record bench bench-watch bench-reload bench-pressure bench-door bench-fixtures bench-load bench-verdicts load-demo dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer peer-record bench bench-watch bench-reload bench-pressure bench-door bench-fixtures bench-load bench-verdicts traces load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -153,6 +153,9 @@ bench-load: $(VENV)/test $(VENV)/compiled  ## Compare what `hsdns load` costs wi
 
 bench-verdicts: $(VENV)/test $(VENV)/compiled  ## Verify 10,000,000 answers of hsdns under 1,000 changes a second (BENCH_ARGS)
 	$(BIN)/python -m loadtest.verdicts $(BENCH_ARGS)
+
+traces: $(VENV)/test  ## Record what PROGRAMS ask of a scripted server; without PROGRAMS, list them
+	$(BIN)/python -m loadtest.traces $(PROGRAMS)
 
 load-demo: $(VENV)/test $(VENV)/compiled  ## Load servers under a cluster that changes, with reports as pages
 	$(BIN)/python -m loadtest.demo

@@ -34,10 +34,12 @@ TARGET: Final = ROOT / "docs" / "terminal.svg"
 EXAMPLE: Final = ROOT / "docs" / "examples" / "shop.yaml"
 ASK: Final = "dig @127.0.0.1 -p 1053 +short"
 COMMANDS: Final = (
-    "hsdns serve -source manifests shop.yaml &",
-    f"{ASK} SRV web.shop.svc.cluster.local",
+    "hsdns serve -quiet -source manifests shop.yaml &",
     f"{ASK} web.shop.svc.cluster.local",
-    "sed -i 's/replicas: 2/replicas: 3/' shop.yaml",
+    "sed -i '0,/app: web/s//app: wbe/' shop.yaml",
+    f"{ASK} web.shop.svc.cluster.local",
+    "hsdns explain web.shop -source manifests shop.yaml",
+    "sed -i 's/app: wbe/app: web/' shop.yaml",
     f"{ASK} web.shop.svc.cluster.local",
 )
 PROMPT: Final = "$ "
@@ -77,14 +79,15 @@ class Terminal:
     def run(self, command: str) -> list[str]:
         """Run a command; return the lines that it printed, of the server the first one: it listens now."""
         words = shlex.split(command.replace("1053", self._port))
+        if words[0] == "hsdns":
+            words[:1] = [sys.executable, "-m", "hsdns"]
         environ = {
             name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")
-        }
+        } | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "COLUMNS": str(COLUMNS)}
         if words[-1] == "&":
             self._server = subprocess.Popen(
-                [sys.executable, "-m", "hsdns", *words[1:-1], "-dns.port", self._port],
-                cwd=self._folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                env={**environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+                [*words[:-1], "-dns.port", self._port],
+                cwd=self._folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environ,
             )  # fmt: skip
             self._reader = Thread(target=self._read, args=(self._server,), daemon=True)
             self._reader.start()
@@ -93,7 +96,7 @@ class Terminal:
         done = subprocess.run(
             words, cwd=self._folder, text=True, capture_output=True, check=False, env=environ
         )
-        return self._shown(done.stdout + done.stderr)
+        return self._shown(done.stderr + done.stdout)
 
     def line(self, seconds: float) -> str | None:
         """The next line of the server, None if it prints none for so long."""
@@ -149,7 +152,7 @@ def draw(text: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH * 3 // 2}"'
         f' height="{y * 3 // 2}" role="img">\n'
-        "  <title>hsdns serves manifests, and shows a change of them in its answers</title>\n"
+        "  <title>hsdns serves manifests, and explains why a name stopped resolving</title>\n"
         f"  <style>{_STYLE}  </style>\n"
         f'  <rect class="page" x="0.5" y="0.5" width="{WIDTH - 1}" height="{y - 1}" rx="10"/>\n'
         f"  {dots}\n{body}\n</svg>\n"

@@ -1,6 +1,6 @@
 """The network of a resolver model on an event loop, whose time may be real or virtual: the sockets of its lookups.
 
-Path: resolver/cli.py, fault_scenarios/cli.py, testing/cluster.py -> resolver.model.look_up() -> Sockets -> a DNS
+Path: resolver/cli.py, fault_scenarios/cli.py, testing/patch.py -> resolver.model.look_up() -> Sockets -> a DNS
 server; fault_scenarios/play.py has servers in memory instead.
 Rule 1: a lookup over sockets ends after LONGEST seconds, even if the model would wait longer.
 Rule 2: a reply counts if it comes from the server's address, has the ID and, where the library checks it, the question.

@@ -1,8 +1,9 @@
 """The report of an audit, as values: written as JSON, and the input of text, page and gauges.
 
 Path: run.py -> here (make_report) -> page.py, text, gauges, or JSON as docs/audit.schema.json describes it.
-Rule 1: a finding is an answer that is not right, is right but slow, or has a TTL over the limit.  UNDECIDED answers are
-        counted, but are not findings: the cluster changed at that moment, or does not determine the answer.
+Rule 1: a finding is an answer that is not right, is right but slow, or has a TTL over the limit.  UNDECIDED and
+        UNJUDGED answers are counted, but are not findings: the cluster changed at that moment, or does not determine
+        the answer.
 Rule 2: `lacks` and `has` of a finding are relative to the right answer at the end of the pass.
 Rule 3: each server has the number of its findings that another server of the cluster answers right.
 
@@ -23,7 +24,17 @@ import msgspec
 from hsdns.audit.run import ERROR, LOST, Answers, Result
 from hsdns.load.histogram import Histogram, us_to_text
 from hsdns.load.questions import Question
-from hsdns.load.verify.judge import RIGHT, STALE, UNDECIDED, VERDICTS, Answer, answer_of
+from hsdns.load.verify.judge import (
+    ANSWER,
+    NOT_BAD,
+    RCODE,
+    RIGHT,
+    STALE,
+    VERDICTS,
+    WRONG,
+    Answer,
+    answer_of,
+)
 from hsdns.metrics import Registry
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.text import rdata_to_text
@@ -152,10 +163,10 @@ def _server(
             latency.record(round(result.latency * 1e6))
         if result.word == STALE:
             worst = max(worst, result.age)
-        if result.word not in (RIGHT, UNDECIDED):
+        if result.word not in NOT_BAD:
             alone += any(other[number].word == RIGHT for other in others)
         word = _word(result, done)
-        if word not in (RIGHT, UNDECIDED) and not (done.ended and word == LOST):
+        if word not in NOT_BAD and not (done.ended and word == LOST):
             bad.append((number, word))
     counts = Counter(each.word for each in answers.results)
     counts.update(word for _, word in bad if word in (SLOW, TTL))
@@ -194,6 +205,8 @@ def _finding(question: Question, answers: Answers, number: int, word: str, done:
         reason = rcode_to_text(result.rcode)
     elif word == TTL:
         reason = f"the TTL is {result.ttl} s, and {done.ttl} s at most are right"
+    elif word == WRONG and result.reason not in (ANSWER, RCODE):
+        reason = f"the field {result.reason} is wrong"
     elif word not in (LOST, SLOW) and (right := done.expected(number)) is not None:
         found = answer_of(result.rcode, answers.records(number))
         lacks = record_texts(right.records - found.records)

@@ -87,9 +87,7 @@ class Answers:
     def truncated(self) -> list[int]:
         """The questions whose answers were truncated."""
         return [
-            question
-            for question, result in enumerate(self.results)
-            if result.word == UNDECIDED and result.reason == TRUNCATED
+            question for question, result in enumerate(self.results) if result.reason == TRUNCATED
         ]
 
     @property

@@ -144,7 +144,7 @@ def _pass(
         for name, host, port in servers:
             family, address = find_target(host, port)
             probe(family, address, questions[0].query(EDNS), 0.0)
-            answers = Answers(questions, Verifier(truth, questions), EDNS)
+            answers = Answers(questions, Verifier(truth, questions, edns=EDNS), EDNS)
             plan = _plan(family, address, wires, settings)
             sending = stack.enter_context(SenderProcess(plan))
             asking.append(Asking(sending, answers, _asks_again(host, port, questions)))

@@ -205,15 +205,17 @@ async def reading(
         yield runtime, blocks
 
 
-async def read_clusters(runtime: ServerRuntime, blocks: Sequence[Kubernetes]) -> bool:
-    """Wait until the clusters of started blocks are read, or cannot be read; return False after WAIT."""
+async def read_clusters(
+    runtime: ServerRuntime, blocks: Sequence[Kubernetes], limit: float = WAIT
+) -> bool:
+    """Wait until the clusters of started blocks are read, or cannot be read; return False after `limit` seconds."""
 
     def is_over() -> bool:
         # The content of files was read when their block started, and a right does not come by waiting.
         unread = [each for each in blocks if not each.store.synced]
         return all(each.source.silence(runtime.clock()) == 0.0 for each in unread)
 
-    return await runtime.wait_until(is_over, WAIT)
+    return await runtime.wait_until(is_over, limit)
 
 
 def say_unread(blocks: Sequence[Kubernetes]) -> None:
@@ -222,12 +224,16 @@ def say_unread(blocks: Sequence[Kubernetes]) -> None:
 
 
 async def wait_for_clusters(
-    runtime: ServerRuntime, blocks: Sequence[Kubernetes], *, is_whole: bool = True
+    runtime: ServerRuntime,
+    blocks: Sequence[Kubernetes],
+    *,
+    is_whole: bool = True,
+    limit: float = WAIT,
 ) -> None:
     """Wait until the clusters of started blocks are read, the whole ones or what may be; raise CannotTell."""
     check_read(
         blocks,
-        "" if await read_clusters(runtime, blocks) else f" within {WAIT:g} seconds",
+        "" if await read_clusters(runtime, blocks, limit) else f" within {limit:g} seconds",
         is_whole=is_whole,
     )
 

@@ -330,15 +330,17 @@ def _wait(
     expected: Expected | None,
 ) -> tuple[list[Seen], float]:
     from hsdns.ask.question import NoReply, ask
+    from hsdns.load.verify.message import is_usable
 
     drawn = random.Random()
     names = {f"{host} port {port}": (host, port) for host, port in servers}
 
     def question(server: str) -> Reply | str:
         try:
-            return ask(*names[server], query, min(EACH, timeout), drawn)
+            found = ask(*names[server], query, min(EACH, timeout), drawn)
         except NoReply as error:
             return str(error)
+        return found if is_usable(found, query) else "its records have another name or class"
 
     return wait_until_right(
         list(names), question, query.qtype, count, expected, timeout, time.monotonic, time.sleep
@@ -361,7 +363,7 @@ def _look(
         if right is None:
             is_right = (count or Count(1, None)).holds(len(_records(found, qtype)))
         else:
-            is_right = right == answer_of(found.rcode, found.answer)
+            is_right = answer_of(found.rcode, found.answer, found.additional).says(right)
     return Seen(server, found, is_right=is_right)
 
 

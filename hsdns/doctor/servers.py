@@ -57,6 +57,7 @@ from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
 from hsdns.load.questions import Question, Questions
 from hsdns.load.verify.judge import Answer, answer_of
+from hsdns.load.verify.message import is_usable
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import SHAPING
 from hsdns.rules.corefile_text import CorefileText, zones_of
@@ -451,10 +452,12 @@ def _answer(
 
     def ask_once() -> tuple[Answer, Answer | None, bool]:
         before = expected()
-        reply = ask(server.host, server.port, question.query(), EACH, drawn, TRIES)
+        query = question.query()
+        reply = ask(server.host, server.port, query, EACH, drawn, TRIES)
         right = expected()
         said = answer_of(reply.rcode, reply.answer)
-        return said, right, is_right(said, (before if right is not None else None, right))
+        both = before if right is not None else None, right
+        return said, right, is_usable(reply, query) and is_right(said, both)
 
     said, right, found = settled(ask_once, lambda looked: looked[2], sleep)
     return answer_object(question, said, right, is_right=found)
@@ -518,7 +521,7 @@ def is_right(said: Answer, expected: Sequence[Answer | None]) -> bool:
     """Whether an answer is one of those that were right at some time; without any, whether it is not a failure."""
     if any(each is None for each in expected):  # the objects do not determine it
         return said.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
-    return said in expected
+    return any(said.says(each) for each in expected)
 
 
 def answer_object(

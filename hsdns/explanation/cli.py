@@ -48,7 +48,7 @@ from hsdns.cli.command import (
     say_json,
 )
 from hsdns.cli.source import ClusterCommand
-from hsdns.resolver import MODELS, USUAL
+from hsdns.resolver import USUAL
 from hsdns.wire.iana import RRType, type_to_text
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ NO_HISTORY: Final = (
 RESOLV_CONF: Final = "/etc/resolv.conf"
 PODS: Final = {each for each, kind in KINDS.items() if kind == "pod"}
 CLIENT: Final = frozenset(("from", "search", "ndots", "resolv-conf"))
-FLAGS: Final = ("resolver", "search", "ndots", "resolv-conf", "from", "cluster-dns")
+FLAGS: Final = ("program", "search", "ndots", "resolv-conf", "from", "cluster-dns")
 
 
 class AskerCommand(ClusterCommand):
@@ -86,8 +86,12 @@ class AskerCommand(ClusterCommand):
 
     namespace: Annotated[str, IN_NAMESPACE] = ""
 
-    resolver: Annotated[
-        str, flag(f"{', '.join(MODELS)} (default: {', '.join(USUAL)}, side by side)", "NAME")
+    program_: Annotated[
+        str,
+        flag(
+            f"whose lookup, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
+            "NAME",
+        ),
     ] = ""
     search: Annotated[
         str, flag("search domains in place of those of resolv.conf", "DOMAIN,...")
@@ -119,7 +123,7 @@ class AskerCommand(ClusterCommand):
         return LookupQuestion(
             name,
             types,
-            self.resolvers(),
+            self.resolvers(types),
             self.pod,
             self.resolv_conf_text(),
             self.search,
@@ -155,11 +159,11 @@ class AskerCommand(ClusterCommand):
         found = read_word(self.name_and_type()[0], self.namespace)
         return found._replace(namespace=found.namespace or self.pod.partition("/")[0])
 
-    def resolvers(self) -> tuple[str, ...]:
-        """The resolvers to show; raise QuestionError."""
+    def resolvers(self, types: Sequence[int]) -> tuple[str, ...]:
+        """The programs to show; raise QuestionError."""
         from hsdns.explanation.question import read_resolvers
 
-        return read_resolvers(self.resolver)
+        return read_resolvers(self.program_, types)
 
     def name_and_types(self) -> tuple[str, tuple[int, ...]]:
         """The name and the types that a program looks up; raise FlagError or QuestionError."""

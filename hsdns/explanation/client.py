@@ -24,7 +24,7 @@ from hsdns.cluster.source import PodReading, PodUnreadable
 from hsdns.corefile.tree import did_you_mean
 from hsdns.explanation.question import LookupQuestion, QuestionError, overridden
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.resolver import MODELS, USUAL
+from hsdns.resolver import MODELS, usual
 from hsdns.resolver.model import (
     UNSEEN,
     Answer,
@@ -34,6 +34,7 @@ from hsdns.resolver.model import (
     Unfinished,
     VirtualTransport,
     answer_of,
+    candidates,
     look_up,
 )
 from hsdns.resolver.musl import LINE_LEN
@@ -57,6 +58,7 @@ from hsdns.wire.rdata import address_to_text
 
 ASSUMED: Final = "assumed missing"
 NOT_SEEN: Final = "not seen"
+SVC: Final = "svc"  # the last label of names that a search domain makes those of Services
 
 
 class Response(NamedTuple):
@@ -67,7 +69,7 @@ class Response(NamedTuple):
     ends: bool = False
 
 
-Respond = Callable[[Packet], Awaitable[Response]]
+Respond = Callable[[Packet, str], Awaitable[Response]]
 
 
 def response_to(packet: Packet, reply: bytes | None, why: str, seconds: float = 0.0) -> Response:
@@ -78,6 +80,12 @@ def response_to(packet: Packet, reply: bytes | None, why: str, seconds: float = 
 
 
 MISSING: Final = (0.0, Answer(Rcode.NXDOMAIN))  # of a name whose answer is not known
+
+
+def may_be_elsewhere(name: str) -> bool:
+    """Whether another server may have a name: no top-level domain has records of a program, and svc is none."""
+    labels = name.removesuffix(".").split(".")
+    return len(labels) > 1 and labels[-1] != SVC
 
 
 class Setting(NamedTuple):
@@ -109,7 +117,7 @@ class Setting(NamedTuple):
 
 
 class Lookups:
-    """Lookups of one name; `respond` says how this server responds to a packet."""
+    """Lookups of one name; `respond` says how this server responds to a packet to one of its addresses."""
 
     def __init__(self, respond: Respond, name: str, types: Sequence[int]) -> None:
         self.name, self.types = name, types
@@ -129,7 +137,7 @@ class Lookups:
             elif packet.transport in dict(setting.blocked):
                 found = Response(None)
             else:
-                found = await self._respond(packet)
+                found = await self._respond(packet, servers[packet.server])
             if found.why:
                 unseen[id(packet)] = NOT_SEEN if found.fate is None else ASSUMED
                 reasons[id(packet)] = found.why
@@ -139,8 +147,9 @@ class Lookups:
 
         transport = VirtualTransport(fate_of)
         trace = await look_up(model, name or self.name, self.types, transport)
-        # No top-level domain has addresses, whichever server is queried.
-        missed = [each for each in trace.packets if "." in each.name and id(each) in unseen]
+        missed = [
+            each for each in trace.packets if may_be_elsewhere(each.name) and id(each) in unseen
+        ]
         if missed and trace.result.error:
             why = [reasons[id(each)] for each in missed]
             unread = [each for each in why if each.startswith("namespace ")]
@@ -156,6 +165,7 @@ UNKNOWN_NAME: Final = (
 )
 HOST_NETWORK: Final = "ClusterFirstWithHostNet"
 NEWER: Final = {"musl-1.2.3": "musl"}
+WALKER: Final = "go"  # a program that looks everything up through the whole search list
 
 
 class ClientPod(NamedTuple):
@@ -220,7 +230,7 @@ async def client_cause(
 ) -> ClientCause | None:
     """The first cause that a lookup proves, or None if the client is not the cause."""
     likely: ClientCause | None = None
-    for each in _causes(client, setting, failed, lookups.name):
+    for each in _causes(client, setting, failed, lookups.name, lookups.types):
         if "udp" in dict(setting.blocked):  # whatever other causes there are
             return each
         found = await lookups.look_up(each.setting, each.name)
@@ -236,7 +246,7 @@ async def client_cause(
 
 
 def _causes(
-    client: Client, setting: Setting, failed: LookupReport, name: str
+    client: Client, setting: Setting, failed: LookupReport, name: str, types: Sequence[int]
 ) -> Iterator[ClientCause]:
     resolver, dots = setting.resolver, name.removesuffix(".").count(".")
     if setting.blocked:
@@ -247,6 +257,18 @@ def _causes(
             setting._replace(blocked=()),
         )
     yield from _of_policy(client, setting)
+    model = MODELS[resolver](setting.text, Random(0))
+    whole_list = MODELS[WALKER].read(setting.text)
+    conf = model.conf if model.reader.searches else whole_list
+    if len(candidates(conf, name)) > len(model.names(name, types)):
+        for suffix in (*whole_list.search, *_suffixes(client, failed)):
+            yield ClientCause(
+                f"{resolver} asks for {name} as it is, without the search list",
+                f"use {name}.{suffix}",
+                setting,
+                f"{name}.{suffix}",
+            )
+        return
     for remark in failed.remarks:
         if "ignores the line search" in remark:
             yield ClientCause(
@@ -277,7 +299,7 @@ def _causes(
             setting,
             f"{name}.",
         )
-    for other in (NEWER.get(resolver, ""), *(each for each in USUAL if each != resolver)):
+    for other in (NEWER.get(resolver, ""), *(each for each in usual(types) if each != resolver)):
         if other:
             yield ClientCause(
                 failed.why,

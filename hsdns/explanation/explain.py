@@ -185,15 +185,16 @@ class Explainer:
         return explanation, Lacking(Scene.of(()) if cluster is None else cluster.scene, needed)
 
     async def ask(
-        self, wire: bytes, client: Endpoint, transport: str, now: float
+        self, wire: bytes, client: Endpoint, transport: str, now: float, server: str = ""
     ) -> tuple[bytes | None, str]:
         """The reply to a resolver's message, and why it is not the server's, "" if it is: another server would answer.
 
-        Without a reply the resolver would not go on to another name either.  The message goes to the first listen
-        address for plain DNS; `now` in monotonic seconds.
+        Without a reply the resolver would not go on to another name either.  The message goes to the listen address for
+        plain DNS that is `server`, or else to the first one; `now` in monotonic seconds.
         """
-        listeners = self._configuration.listeners
-        listener = next((each for each in listeners if each.listen.scheme == "dns"), None)
+        plain = [each for each in self._configuration.listeners if each.listen.scheme == "dns"]
+        bound = [each for each in plain if each.listen.host == server]
+        listener = next(iter(bound or plain), None)
         if listener is None:
             raise OperatorError(NO_PLAIN.format(self._configuration.corefile.path))
         processor = await self._processor(listener, [])

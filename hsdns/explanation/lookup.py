@@ -20,21 +20,20 @@ from hsdns.explanation.client import (
     Lookups,
     Response,
     client_cause,
+    may_be_elsewhere,
     response_to,
 )
 from hsdns.explanation.explain import Explainer
-from hsdns.explanation.question import TYPES, LookupQuestion
+from hsdns.explanation.question import LookupQuestion
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
-from hsdns.resolver import MODELS
-from hsdns.resolver.model import STILL_WAITING, UNSEEN, Packet, candidates, wire_of
-from hsdns.resolver.report import AnswerReport, LookupReport, QueryReport
+from hsdns.resolver.model import STILL_WAITING, UNSEEN, Packet, wire_of
+from hsdns.resolver.report import LookupReport
 from hsdns.wire import printable
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
 
 CLIENT_PORT: Final = 40000
 SHORT: Final = 2  # dots of a name that a search list makes one of the cluster, less than
-WALKER: Final = "go"  # the resolver whose way through the search list is shown
 
 
 async def explain_for_client(
@@ -45,18 +44,26 @@ async def explain_for_client(
     problems: Sequence[str] = (),
 ) -> Explanation:
     """Explain a lookup; `now` in monotonic seconds.  Raise ValueError for a name that cannot be looked up."""
-    if not {*question.types} <= {*TYPES}:
-        return await _explain_walk(explainer, asker, question, now, problems)
     pod = asker.pod
     client = Endpoint((pod.address if pod else "") or "127.0.0.1", CLIENT_PORT)
 
     known: dict[tuple[object, ...], Response] = {}
 
-    async def respond(packet: Packet) -> Response:
-        key = packet.transport, packet.rrtype, packet.name, packet.edns, packet.cookie, packet.ad
+    async def respond(packet: Packet, server: str) -> Response:
+        key = (
+            server,
+            packet.transport,
+            packet.rrtype,
+            packet.name,
+            packet.edns,
+            packet.cookie,
+            packet.ad,
+        )
         if key not in known:
             wire = wire_of(packet, 1)
-            reply, why = await explainer.ask(wire, client, packet.transport, now + packet.at)
+            reply, why = await explainer.ask(
+                wire, client, packet.transport, now + packet.at, server
+            )
             known[key] = response_to(packet, reply, why)
         return known[key]
 
@@ -126,68 +133,14 @@ def _report(
     )
 
 
-async def _explain_walk(
-    explainer: Explainer,
-    asker: Client,
-    question: LookupQuestion,
-    now: float,
-    problems: Sequence[str],
-) -> Explanation:
-    """The first name of the search list with records of a type that is not of getaddrinfo.
-
-    Programs that walk the list for it do so as Go's net.LookupSRV; others ask for the whole name alone.
-    """
-    conf, (rrtype,) = MODELS[WALKER].read(asker.text), question.types
-    setting, server = asker.settings[0], next(iter(conf.nameservers), "")
-    reasons = {transport: each.sentence for transport, each in setting.blocked}
-    if not any(map(setting.is_seen, conf.nameservers)):
-        reasons["udp"] = f"it asks {setting.nameservers}: {UNSEEN}"
-    queries: list[QueryReport] = []
-    found: list[Explanation] = []
-    for number, name in enumerate(candidates(conf, question.name)):
-        each = await explainer.explain(Name.from_text(name), rrtype, now, problems)
-        records = [record.rdata for record in each.records]
-        answer = AnswerReport(0.0, each.rcode or None, False, records)
-        queries.append(QueryReport(0.0, "udp", server, "", number, each.type, name, 0, answer))
-        found.append(each)
-        if each.is_answered or "udp" in reasons:
-            break
-    last = found[-1] if found[-1].is_answered else min(found, key=_lacks)
-    cause = f"Pod {asker.pod.path}: {reasons['udp']}" if asker.pod and "udp" in reasons else ""
-    is_blind = bool(cause) and "udp" not in dict(setting.blocked)
-    error = "" if last.is_answered and not cause else f"no {last.type} record"
-    if is_blind or (last.outcome == "could not tell" and not cause):
-        error = UNSEEN
-    asked = last.name.removesuffix(".")
-    why = cause or f"{asked} {'has' if not error else 'has no'} {last.type} records"
-    if error == UNSEEN and not cause:
-        why = last.cause
-    lookup = LookupReport(
-        f"{WALKER}, for {last.type}", list(conf.search), conf.ndots, [], queries, 0.0,
-        [] if error else [each.rdata for each in last.records], error or None, why,
-    )  # fmt: skip
-    own = last.cause
-    if asked != question.name.removesuffix("."):
-        own += f"; the search list made {asked} of {question.name}"
-    return structs.replace(
-        last,
-        name=question.name,
-        outcome="could not tell" if is_blind else "does not resolve" if cause else last.outcome,
-        cause=printable(cause or own),
-        needed=[] if cause else last.needed,
-        todo="" if cause else last.todo,
-        asker=_report(asker, question, last.name, cause, [lookup]),
-    )
-
-
 def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> Outcome:
     if not shown.error:
         return decisive.outcome if decisive.is_answered else "resolves"
     if is_blind:
         return "could not tell"
-    # No top-level domain has addresses; and the name of a Service is not that of another server.
+    # The name of a Service is not that of another server.
     unseen = {each.name for each in shown.queries if each.unseen}
-    is_told = decisive.service is not None or not any("." in name for name in unseen)
+    is_told = decisive.service is not None or not any(map(may_be_elsewhere, unseen))
     # Nameservers that are not this server may have any name, and the target of an alias any address.
     is_elsewhere = shown.error == UNSEEN and any(each.unseen == NOT_SEEN for each in shown.queries)
     return "does not resolve" if is_told and not is_elsewhere else "could not tell"
@@ -213,7 +166,7 @@ def _taken(shown: LookupReport) -> list[str]:
     """The facts that a result depends on, but that were not seen."""
     found: dict[str, None] = {}
     for each in shown.queries:
-        if each.unseen == ASSUMED and "." in each.name:
+        if each.unseen == ASSUMED and may_be_elsewhere(each.name):
             found[f"{each.name} is {ASSUMED}, because another server answers it"] = None
         elif each.unseen == NOT_SEEN:
             found[f"{each.nameserver} is asked too, and its answers are {NOT_SEEN}"] = None
@@ -284,7 +237,9 @@ def _decisive(shown: LookupReport, explained: Sequence[Explanation], name: str) 
 
     best = min(explained, key=_lacks)
     unseen = [
-        each for each in explained if each.outcome == "could not tell" and "." in each.name[:-1]
+        each
+        for each in explained
+        if each.outcome == "could not tell" and may_be_elsewhere(each.name)
     ]
     # A short name that is nearly one of the cluster was hardly meant for another server.
     meant = [

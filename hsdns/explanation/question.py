@@ -6,14 +6,14 @@ Rule: this is cheap to import, because a command that uses a server's explanatio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from hsdns.cluster.address import reverse_name
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
-from hsdns.resolver import MODELS, USUAL
+from hsdns.resolver import MODELS, looks_up, usual
 from hsdns.wire import is_address
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
@@ -53,7 +53,7 @@ TYPES: Final = (RRType.A, RRType.AAAA)
 # Parameters of /v1/explain, each with its field of LookupQuestion; they have the names of the flags.
 PARAMETERS: Final = {
     "from": "pod",
-    "resolver": "resolvers",
+    "program": "resolvers",
     "resolv-conf": "resolv_conf",
     "search": "search",
     "ndots": "ndots",
@@ -99,9 +99,11 @@ def from_parameters(given: Mapping[str, str]) -> LookupQuestion:
     ndots = given.get("ndots", "")
     if ndots and not (ndots.isascii() and ndots.isdigit() and int(ndots) <= MOST_NDOTS):
         raise QuestionError(f'ndots is a number from 0 to {MOST_NDOTS}, found "{ndots}"')
+    name, types = read_name(given["name"], given.get("type", ""))
     return LookupQuestion(
-        *read_name(given["name"], given.get("type", "")),
-        read_resolvers(given.get("resolver", "")),
+        name,
+        types,
+        read_resolvers(given.get("program", ""), types),
         given.get("from", ""),
         given.get("resolv-conf", ""),
         given.get("search", ""),
@@ -122,10 +124,12 @@ def overridden(text: str, search: str, ndots: str) -> str:
 
 def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
     """A name and the types that a program looks up, A and AAAA if none is given; raise QuestionError."""
+    if is_address(name) and rrtype.upper() == "PTR":
+        return reverse_name(ip_address(name).packed).to_text(), (RRType.PTR,)
     if is_address(name):
         raise QuestionError(
             f"{name} is an address, which a resolver returns without a query; "
-            f"hsdns explain {name} without flags of a resolver explains its reverse name"
+            "add the type PTR, and its reverse name is looked up"
         )
     try:
         if not Name.from_text(name).labels:
@@ -138,9 +142,15 @@ def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
     return name, (_read_type(rrtype),)
 
 
-def read_resolvers(chosen: str) -> tuple[str, ...]:
-    """The resolvers with a name, the usual ones if it is empty; raise QuestionError."""
-    if chosen and chosen not in MODELS:
+def read_resolvers(chosen: str, types: Sequence[int]) -> tuple[str, ...]:
+    """The programs with a name, the usual ones for these types if it is empty; raise QuestionError."""
+    if not chosen:
+        return usual(types)
+    if chosen not in MODELS:
         hint = did_you_mean(chosen, MODELS) or f"; there are {', '.join(MODELS)}"
-        raise QuestionError(f'there is no model of a resolver "{chosen}"{hint}')
-    return (chosen,) if chosen else USUAL
+        raise QuestionError(f'there is no model of a program "{chosen}"{hint}')
+    if not looks_up(chosen, types):
+        word, own = type_to_text(types[0]), ", ".join(map(type_to_text, MODELS[chosen].types))
+        others = ", ".join(each for each in MODELS if looks_up(each, types))
+        raise QuestionError(f"{chosen} looks up {own}, not {word}; programs that do: {others}")
+    return (chosen,)

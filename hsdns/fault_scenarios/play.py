@@ -335,7 +335,9 @@ class Program:
         right = [await self._truth(asked)] if self._truth else []
         model, network = self._clients[asked.namespace]
         start = network.now()
-        packets, _, end, result = await look_up(model, asked.name, TYPES, network)
+        # Who looks names up as they are is given whole ones.
+        name = asked.name if model.reader.searches else asked.meant.removesuffix(".")
+        packets, _, end, result = await look_up(model, name, TYPES, network)
         self.queries += len(packets)
         right += [await self._truth(asked)] if self._truth else []
         ends = result.error != STILL_WAITING

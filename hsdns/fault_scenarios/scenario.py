@@ -287,4 +287,4 @@ def _problems(found: Scenario) -> Iterator[str]:
     for seen in found.seen:
         if seen.client not in MODELS:
             hint = did_you_mean(seen.client, MODELS) or f"; there are {', '.join(MODELS)}"
-            yield f'there is no model of a resolver "{seen.client}"{hint}'
+            yield f'there is no model of a program "{seen.client}"{hint}'

@@ -19,14 +19,16 @@ from hsdns.load.histogram import Histogram, Percentile, latency_figures, percent
 MICROSECOND: Final = 1000  # nanoseconds
 MOST_REASONS: Final = 50  # by which something is counted
 OTHERS: Final = "others"
-EARLIEST: Final = ("first_s", "old_since_s")  # the sum of two of these is the earlier one
+EARLIEST: Final = ("first_s",)  # the sum of two of these is the earlier one
 # Fields that are lists of parts, and what tells these apart.
 PARTS: Final = {
     **dict.fromkeys(("by_resolver", "by_form"), ("name",)),
     "per_second": ("second",),
     "kinds": ("group", "type"),
     "stale_names": ("name", "type"),
+    "wrong": ("field", "name", "type"),
 }
+JOINED: Final = ("events", "episodes")  # fields that are lists of parts that stay
 Figures = list[Percentile]
 T = TypeVar("T")
 
@@ -82,7 +84,7 @@ def add(mine: Any, theirs: Any) -> None:
                     add(known[key(part)], part)
                 else:
                     own.append(part)
-        elif name == "events":
+        elif name in JOINED:
             own += other
         elif isinstance(own, float):
             setattr(mine, name, (min if name in EARLIEST else max)(own, other))

@@ -40,13 +40,15 @@ END: Final = b"e"
 
 # What a count belongs to: a second of the schedule, or with OF_KIND added a kind of question.
 # LATE and LATE_LOST are part of what was sent and lost.  SERVICE is the time from the sending to the reply.
-# Of a second of the run: UNMATCHED replies, whose value is NO_QUERY or ENDED; UNSTAMPED ones, whose time is when they
-# were read; SENT_WITHIN, how long the system call took that sent a query; DROPPED, for which a socket had no room.
+# Of a second of the run: UNMATCHED replies, whose value is an index of WHY_UNMATCHED; UNSTAMPED ones, whose time is
+# when they were read; SENT_WITHIN, how long the system call took that sent a query; DROPPED, for which a socket had no
+# room.
 LATENESS, LATENCY, RCODE, LOST_COUNT, NOT_SENT_COUNT, TRUNCATED = range(6)
 SERVICE, LATE_COUNT, LATE_LOST, UNMATCHED, UNSTAMPED, SENT_WITHIN, DROPPED = range(6, 13)
 OF_KIND: Final = 16
-NO_QUERY: Final = 0  # none with this ID was sent recently
-ENDED: Final = 1  # the query was answered or given up before
+# No query with this ID was sent recently; it was answered or given up before; the question is another one; QR is 0.
+NO_QUERY, ENDED, OTHER_QUESTION, NO_REPLY = range(4)
+WHY_UNMATCHED: Final = ("unknown ID", "late or repeated", "another question", "QR is 0")
 
 # In the flags of an Outcome: the query was sent late; it may have left later, as the system call was held up.
 LATE: Final = 1 << 16

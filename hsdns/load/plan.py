@@ -12,6 +12,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import cycle, islice
+from random import Random
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,7 +21,7 @@ import msgspec
 from hsdns.corefile.properties import duration_to_text
 from hsdns.load.errors import LoadError
 from hsdns.load.pods import PodPlan
-from hsdns.load.questions import Recorded, order
+from hsdns.load.questions import RandomLabels, Recorded, order
 from hsdns.load.schedule import NEVER_LATE, WHOLE, Portion, Schedule
 from hsdns.wire import printable
 
@@ -85,8 +87,10 @@ class Plan(msgspec.Struct, frozen=True):
     `recorded` has the times and the order of a recording in place of schedule and order.  `portion` is the part that
     this process sends: its number, and how many there are.  With `pods`, these look up names in place of `queries`, so
     the schedule is that of lookups.  `streams`: all queries, or those truncated over UDP, go over connections; None:
-    over UDP.  `window` is how many queries over UDP may wait at once (udp.window_for); 0: the number of IDs.  At
-    most `most` queries over UDP wait for their replies at once, and the schedule waits for room; 0: it never waits.
+    over UDP.  `window` is how many queries over UDP may wait at once (udp.window_for); 0: the number of IDs.  At most
+    `most` queries over UDP wait for their replies at once, and the schedule waits for room; 0: it never waits.
+    `clients` are the source addresses of clients with a socket or connection each, "" for that of the system; none:
+    sockets in turn.  `labels`: each query has a random one before its name.
     """
 
     family: int
@@ -105,6 +109,13 @@ class Plan(msgspec.Struct, frozen=True):
     window: int = 0
     most: int = 0
     mixes: list[list[float]] = []
+    clients: list[str] = []
+    labels: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a sender that knows only datagrams, and sockets in turn, can carry it out."""
+        return self.streams is None and not self.clients and not self.labels
 
     @property
     def late_after(self) -> int:
@@ -116,6 +127,18 @@ class Plan(msgspec.Struct, frozen=True):
         if self.recorded is not None:
             return self.portion.of(iter(array("q", self.recorded.times)))
         return self.schedule.times(self.portion)
+
+    def asking(self) -> Iterator[int]:
+        """The number of the client of each query."""
+        found: Iterator[int] = cycle(range(len(self.clients) or 1))
+        if self.recorded is not None:
+            found = iter(array("I", self.recorded.clients))
+        return self.portion.of(found)
+
+    def labelled(self) -> Sequence[bytes]:
+        """The queries; with `labels` each has a new label before its name whenever it is taken."""
+        random = Random(f"{self.schedule.seed}/{self.portion.part}")
+        return RandomLabels(self.queries, random) if self.labels else self.queries
 
     def order(self) -> Iterator[int]:
         """The indexes into `queries` in the order of sending; at least as many as there are times."""
@@ -173,6 +196,23 @@ def check_schedule(schedule: Schedule, most_rate: float, most_seconds: float) ->
         raise LoadError(
             f"-time: {length} is above the ceiling of {duration_to_text(most_seconds)}; -max-time {length} lifts it"
         )
+
+
+MOST_CLIENTS: Final = 20_000  # of the 28,000 ports that Linux gives by default
+ANY: Final = "any"
+
+
+def read_clients(text: str) -> tuple[str, ...]:
+    """Read -clients: addresses, as NETWORK/LENGTH or one, or `any`, which is ""; raise LoadError."""
+    if text == ANY:
+        return ("",)
+    try:
+        network = ip_network(text)
+    except ValueError as error:
+        raise LoadError(
+            f'-clients needs a network of this machine such as 127.1.0.0/24, or any; found "{text}" ({error})'
+        ) from None
+    return tuple(str(each) for each in islice(network.hosts(), MOST_CLIENTS))
 
 
 class Target(NamedTuple):

@@ -19,12 +19,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from hsdns.load.errors import LoadError
-from hsdns.resolver import MODELS
+from hsdns.resolver import MODELS, looks_up
 from hsdns.resolver.model import Model, candidates
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
+from hsdns.wire.iana import RRType
 from hsdns.wire.name import MAX_NAME_LEN
 
 EXTERNAL: Final = "external"  # the kind of names outside the cluster
+SRV: Final = "srv"  # the kind of the ports of Services
 SEARCH: Final = "search"  # the group of queries for another name than the intended one
 # The forms in which programs write the name of a Service, and their shares of the lookups without -forms.
 NAME, NAMESPACE, SVC, FULL, ABSOLUTE = "name", "namespace", "svc", "full", "absolute"
@@ -70,6 +72,11 @@ class PodLookup(NamedTuple):
     kind: str
     form: str
 
+    @property
+    def types(self) -> tuple[int, ...]:
+        """The types that are looked up."""
+        return types_of(self.kind)
+
 
 class Pods:
     """The pods of a plan; a resolver keeps its state, such as the cache of c-ares."""
@@ -86,6 +93,10 @@ class Pods:
             namespace: range(at, plan.count, len(plan.namespaces))
             for at, namespace in enumerate(plan.namespaces)
         }
+        # Not every program looks up the port of a Service.
+        self._of_srv = [
+            at for at, name in enumerate(self.resolvers) if looks_up(name, types_of(SRV))
+        ]
         self._idle: list[list[Model]] = [[self._new(pod)] for pod in range(plan.count)]
 
     def lookups(self) -> Iterator[PodLookup]:
@@ -114,16 +125,23 @@ class Pods:
 
     def _wanted(self, target: Target, form: str, random: Random) -> PodLookup:
         pod = random.randrange(self.plan.count)
+        if target.kind == SRV:
+            pod = self._of_srv[pod % len(self._of_srv)]
         whole = meant(target, self.plan.domain)
         if not target.namespace:
             form = form if form == ABSOLUTE else FULL
         elif form == NAME:
             neighbours = self._of.get(target.namespace)
-            if neighbours:
+            if neighbours and target.kind != SRV:
                 pod = neighbours[random.randrange(len(neighbours))]
             else:
                 form = NAMESPACE
         return PodLookup(pod, _written(target, form, whole), whole, target.kind, form)
+
+
+def types_of(kind: str) -> tuple[int, ...]:
+    """The types that a pod looks up of a kind of name."""
+    return (RRType.SRV,) if kind == SRV else (RRType.A, RRType.AAAA)
 
 
 def meant(target: Target, domain: str) -> str:
@@ -158,8 +176,13 @@ def resolv_confs(
     ]
 
 
-def check_lengths(plan: PodPlan) -> None:
-    """Raise LoadError if a name with a search domain is too long for a message."""
+def check_names(plan: PodPlan) -> None:
+    """Raise LoadError if a name with a search domain is too long for a message, or no program looks it up."""
+    kinds = {each.kind for each in plan.targets}
+    if SRV in kinds and not any(looks_up(name, types_of(SRV)) for name in plan.resolvers):
+        raise LoadError(
+            "-mix: no pod looks up the kind srv; add a program that does, such as -resolvers go=50,glibc=50"
+        )
     longest = max(plan.targets, key=lambda each: len(each.labels) + len(each.namespace))
     name = meant(longest, plan.domain)
     for text in plan.resolv_confs:

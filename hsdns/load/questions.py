@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate, count, cycle
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -121,11 +121,33 @@ def _around(flags: int, size: int, do: bool) -> tuple[bytes, bytes]:
     return octets[:begin], octets[begin + len(question.section) :]
 
 
+LABEL_LEN: Final = 10  # of a random label: hexadecimal digits
+
+
+class RandomLabels(Sequence[bytes]):
+    """Queries without IDs; a label is drawn for each that is taken, so that no cache has its answer."""
+
+    def __init__(self, queries: Sequence[bytes], random: Random) -> None:
+        self._parts = [(each[: HEADER_LEN - 2], each[HEADER_LEN - 2 :]) for each in queries]
+        self._draw = random.getrandbits
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, number: Any) -> Any:
+        header, rest = self._parts[number]
+        return b"%b\x0a%010x%b" % (header, self._draw(LABEL_LEN * 4), rest)
+
+
 class Recorded(msgspec.Struct, frozen=True):
-    """Times in nanoseconds from the begin, and numbers of questions: arrays of the types q and I, as octets."""
+    """Times in nanoseconds from the begin, and numbers of questions: arrays of the types q and I, as octets.
+
+    `clients` are the numbers of the clients, also of the type I.
+    """
 
     times: bytes
     order: bytes
+    clients: bytes = b""
 
 
 class Questions(NamedTuple):

@@ -151,7 +151,9 @@ def _finish(
     whole = together(server.per_second)
     counts = server.counts = whole.counts
     refused = not all_sent(counts.sent, counts.not_sent)
-    server.per_second = [each for each in server.per_second if each.counts.due or each.changes]
+    server.per_second = [
+        each for each in server.per_second if each.counts.due or each.changes or each.unmatched
+    ]
     server.per_second.sort(key=lambda each: each.second)
     for second in (whole, *server.per_second):
         second.finish(refused=refused)

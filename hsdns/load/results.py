@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -49,7 +50,6 @@ from hsdns.load.outcome import (
     LATENCY,
     LATENESS,
     LOST_COUNT,
-    NO_QUERY,
     NOT_SENT,
     NOT_SENT_COUNT,
     OF_KIND,
@@ -60,12 +60,21 @@ from hsdns.load.outcome import (
     UNMATCHED,
     UNSTAMPED,
     UNSURE,
+    WHY_UNMATCHED,
     PlainOutcome,
     unpack_counts,
 )
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, VERDICTS
+from hsdns.load.verify.judge import (
+    BEHIND,
+    RIGHT,
+    STALE,
+    UNDECIDED,
+    UNJUDGED,
+    VERDICTS,
+    WRONG,
+)
 from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_to_text
 from hsdns.wire.message import TC
@@ -74,6 +83,7 @@ OPEN: Final = 10  # seconds
 MOST_EVENTS: Final = 2000  # in a report
 FEW: Final = "few"
 NEVER: Final = "never"
+MOST_EPISODES: Final = 1000
 
 
 def kind_numbers(questions: Iterable[Question]) -> list[int]:
@@ -139,10 +149,10 @@ class KindReport(msgspec.Struct):
 class Second(msgspec.Struct):
     """One second of the schedule; `slots`, `service_slots` and `late_slots` are histograms.
 
-    They are those of the latency, of the time from the sending to the reply, and of the lateness.  `unmatched` replies
-    arrived in this second that no query waited for, `no_query` of them with an ID of no recent query.  `unstamped`
-    replies have the time of their reading, `dropped` datagrams found no room in a socket of the sender, and
-    `sent_within_slots` is the histogram of the system calls that sent the queries, in one of which each left.
+    They are those of the latency, of the time from the sending to the reply, and of the lateness.  The `unmatched`
+    replies that arrived in this second were none to a query that waited; by reason.  `unstamped` ones have the time of
+    their reading, `dropped` datagrams found no room in a socket of the sender, and `sent_within_slots` is the histogram
+    of the system calls that sent the queries, in one of which each left.
     """
 
     second: int = 0
@@ -152,8 +162,7 @@ class Second(msgspec.Struct):
     verdicts: dict[str, int] = {}
     worst_age_ms: float = 0.0
     changes: int = 0
-    unmatched: int = 0
-    no_query: int = 0
+    unmatched: dict[str, int] = {}
     unstamped: int = 0
     dropped: int = 0
     slots: Histogram = no_slots()
@@ -182,16 +191,61 @@ class StaleReport(msgspec.Struct):
     first_s: float = float("inf")
 
 
+class WrongReport(msgspec.Struct):
+    """A field that was wrong in answers to a question; the time of the first is in seconds after the begin."""
+
+    field: str
+    name: str
+    type: str
+    count: int = 0
+    first_s: float = float("inf")
+
+
+class EpisodeReport(msgspec.Struct):
+    """A time in which answers were stale: from the first change that one lacked to the last query with such an answer.
+
+    In seconds after the begin.  For a frozen server, `since_s` is when it froze.
+    """
+
+    since_s: float
+    until_s: float
+    count: int = 1
+    worst_age_ms: float = 0.0
+
+
+def episodes_of(found: Iterable[EpisodeReport]) -> list[EpisodeReport]:
+    """Episodes in order, those that overlap as one; of more than MOST_EPISODES those with the shortest gap are one."""
+    made: list[EpisodeReport] = []
+    for each in sorted(found, key=lambda each: each.since_s):
+        if made and each.since_s <= made[-1].until_s:
+            _join(made[-1], each)
+        else:
+            made.append(each)
+    while len(made) > MOST_EPISODES:
+        gaps = [
+            (after.since_s - each.until_s, at) for at, (each, after) in enumerate(pairwise(made))
+        ]
+        _, at = min(gaps)
+        _join(made[at], made.pop(at + 1))
+    return made
+
+
+def _join(episode: EpisodeReport, other: EpisodeReport) -> None:
+    episode.until_s = max(episode.until_s, other.until_s)
+    episode.count += other.count
+    episode.worst_age_ms = max(episode.worst_age_ms, other.worst_age_ms)
+
+
 class VerdictReport(msgspec.Struct):
     """Verdicts on the answers, with the ages of stale ones and of those behind by less than the slack.
 
-    `stale_names` has all of them, the stalest first.  `old_since_s` is the time of the first change that a stale answer
-    lacked (for a frozen server, when it froze), `old_until_s` the time of the last query with a stale answer,
-    `old_for_s` later; in seconds after the begin.
+    `undecided` and `unjudged` are counts by reason.  `stale_names` has all of them, the stalest first; `wrong` has a
+    part for each field and question.
     """
 
     counts: dict[str, int] = {}
     undecided: dict[str, int] = {}
+    unjudged: dict[str, int] = {}
     slack_ms: float = 0.0
     changes: int = 0
     stale_age: Figures = []
@@ -199,28 +253,34 @@ class VerdictReport(msgspec.Struct):
     stale_names: list[StaleReport] = []
     stale_slots: Histogram = no_slots()
     behind_slots: Histogram = no_slots()
-    old_since_s: float | None = None
-    old_until_s: float | None = None
-    old_for_s: float | None = None
+    episodes: list[EpisodeReport] = []
+    wrong: list[WrongReport] = []
 
-    def lack(self, since: float, until: float) -> None:
+    def lack(self, found: EpisodeReport) -> None:
         """Add a stale answer."""
-        self.old_since_s = since if self.old_since_s is None else min(self.old_since_s, since)
-        self.old_until_s = until if self.old_until_s is None else max(self.old_until_s, until)
+        last = self.episodes[-1] if self.episodes else None
+        if last is not None and last.since_s <= found.since_s <= last.until_s:
+            _join(last, found)
+        else:
+            self.episodes = episodes_of([*self.episodes, found])
 
     def finish(self, whole: Second, slack: float) -> VerdictReport:
         """Make the figures; `whole` is the sum of all seconds, `slack` in seconds."""
         self.counts = {word: whole.verdicts.get(word, 0) for word in VERDICTS}
         self.undecided = dict(sorted(self.undecided.items()))
+        self.unjudged = dict(sorted(self.unjudged.items()))
         self.slack_ms, self.changes = slack * 1000, whole.changes
         self.stale_age, self.behind = percentiles(self.stale_slots), percentiles(self.behind_slots)
         for each in self.stale_names:
             each.worst_age_ms, each.first_s = round(each.worst_age_ms, 3), round(each.first_s, 3)
         self.stale_names.sort(key=lambda each: (-each.worst_age_ms, each.name, each.type))
-        if self.old_since_s is not None and self.old_until_s is not None:
-            self.old_since_s = round(self.old_since_s, 6)
-            self.old_until_s = round(self.old_until_s, 6)
-            self.old_for_s = round(self.old_until_s - self.old_since_s, 6)
+        self.episodes = episodes_of(self.episodes)
+        for episode in self.episodes:
+            episode.since_s, episode.until_s = round(episode.since_s, 6), round(episode.until_s, 6)
+            episode.worst_age_ms = round(episode.worst_age_ms, 3)
+        for wrong in self.wrong:
+            wrong.first_s = round(wrong.first_s, 3)
+        self.wrong.sort(key=lambda each: (each.field, each.first_s, each.name, each.type))
         return self
 
 
@@ -380,6 +440,7 @@ class Results:
             lookups,
         )
         self.stale: dict[tuple[str, str], StaleReport] = {}  # by name and type
+        self.wrong: dict[tuple[str, str, str], WrongReport] = {}  # by field, name and type
         self._kinds = [self.kind(each.group, each.qtype) for each in questions]
         self._numbered = list(self.kinds.values())  # in the order of kind_numbers()
 
@@ -460,8 +521,7 @@ class Results:
                 part.counts.late_lost += counted
             elif isinstance(part, Second):
                 if what == UNMATCHED:
-                    part.unmatched += counted
-                    part.no_query += counted if value == NO_QUERY else 0
+                    count(part.unmatched, WHY_UNMATCHED[value], counted)
                 elif what == UNSTAMPED:
                     part.unstamped += counted
                 elif what == SENT_WITHIN:
@@ -480,21 +540,28 @@ class Results:
         second = self.second((round(judged.planned * SECOND) - self.begin) // SECOND)
         word, age, reason = judged.verdict
         count(second.verdicts, word)
-        if word == UNDECIDED:
-            count(self.verdicts.undecided, reason)
+        if word in (UNDECIDED, UNJUDGED):
+            count(self.verdicts.undecided if word == UNDECIDED else self.verdicts.unjudged, reason)
             if reason == BEHIND:
                 self.verdicts.behind_slots.record(round(age * 1e6))
-        elif word == STALE:
-            self.verdicts.stale_slots.record(round(age * 1e6))
-            second.worst_age_ms = max(second.worst_age_ms, age * 1000)
+        elif word in (STALE, WRONG):
             asked = judged.asked - self.begin / SECOND
             question = self.questions[judged.question]
             key = question.name.to_text(), type_to_text(question.qtype)
+            if word == WRONG:
+                named = (reason, *key)
+                add(
+                    self.wrong.setdefault(named, WrongReport(*named)),
+                    WrongReport(*named, 1, asked),
+                )
+                return
+            self.verdicts.stale_slots.record(round(age * 1e6))
+            second.worst_age_ms = max(second.worst_age_ms, age * 1000)
             add(
                 self.stale.setdefault(key, StaleReport(*key)),
                 StaleReport(*key, 1, age * 1000, asked),
             )
-            self.verdicts.lack(asked - age, asked)
+            self.verdicts.lack(EpisodeReport(asked - age, asked, 1, age * 1000))
 
     def add_changes(self, times: Iterable[float]) -> None:
         """Count changes of the cluster, at times in monotonic seconds; those before the run are ignored."""
@@ -509,7 +576,10 @@ class Results:
 
     def report(self) -> ServerReport:
         """The counters; Report.finish() makes the figures."""
-        self.verdicts.stale_names = list(self.stale.values())
+        self.verdicts.stale_names, self.verdicts.wrong = (
+            [*self.stale.values()],
+            [*self.wrong.values()],
+        )
         self.server.kinds, self.server.per_second = [*self.kinds.values()], [*self.seconds.values()]
         return self.server
 
@@ -528,8 +598,9 @@ def without_histograms(seconds: Iterable[Second]) -> Second:
     for each in list(seconds):
         add(found.counts, each.counts)
         found.worst_age_ms = max(found.worst_age_ms, each.worst_age_ms)
-        for word, number in each.verdicts.items():
-            count(found.verdicts, word, number)
+        for own, other in ((found.verdicts, each.verdicts), (found.unmatched, each.unmatched)):
+            for word, number in other.items():
+                count(own, word, number)
     found.counts.finish()
     return found
 
@@ -548,18 +619,22 @@ def measured_of(found: Second) -> Measured:
 
 def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:
     """The counts that limits can apply to, each with the number that it is a share of."""
-    counts, judged = whole.counts, sum(whole.verdicts.values())
+    counts, verdicts = whole.counts, whole.verdicts
+    every, unmatched = sum(verdicts.values()), sum(whole.unmatched.values())
+    judged = every - verdicts.get(UNJUDGED, 0)
     rcodes, answered = counts.rcodes, counts.answered
     good = (rcode_to_text(Rcode.NOERROR), rcode_to_text(Rcode.NXDOMAIN))
     found = {
         "loss": (counts.lost, counts.sent),
         "errors": (sum(number for rcode, number in rcodes.items() if rcode not in good), answered),
         "truncated": (counts.truncated, answered),
+        "unmatched": (unmatched, answered + unmatched),
     }
     for rcode in (Rcode.SERVFAIL, Rcode.REFUSED, Rcode.NXDOMAIN):
         text = rcode_to_text(rcode)
         found[text.lower()] = rcodes.get(text, 0), answered
-    return found | {word: (whole.verdicts.get(word, 0), judged) for word in VERDICTS}
+    found |= {word: (verdicts.get(word, 0), judged) for word in VERDICTS}
+    return found | {UNJUDGED: (verdicts.get(UNJUDGED, 0), every)}
 
 
 def with_lookups(measured: Measured, lookups: LookupsReport | None) -> Measured:

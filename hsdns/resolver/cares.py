@@ -1,24 +1,37 @@
-"""The resolver of c-ares, as used by its ares_getaddrinfo: Envoy, gRPC, some builds of curl, Node's dns.resolve.
+"""The resolver of c-ares, of its ares_getaddrinfo, and for other types of ares_query: aiodns, some builds of curl.
 
-Path: model.look_up() -> here.
+Path: model.look_up() -> here; programs.py has those with other settings: Node, Envoy.
 Source: measured with 1.34; c-ares src/lib: ares_process.c, ares_getaddrinfo.c, ares_metrics.c, ares_cookie.c.
 Rule 1: each query is tried three times with each server; the next server is the one with the fewest failures.
-Rule 2: as soon as one family has addresses, the query for the other is not sent again.
+Rule 2: as soon as A has addresses, the query for AAAA is not sent again.
 Rule 3: answers are cached in the process: for their TTL, NXDOMAIN as its SOA record says, and NODATA for an hour.
+Rule 4: only addresses are looked up through the search list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from math import ceil
 from random import Random
-from typing import Final
+from typing import ClassVar, Final
 
-from hsdns.resolver.model import FAILURES, Answer, Arrival, Model, Result, Waiting, candidates
+from hsdns.resolver.model import (
+    ADDRESS_LEN,
+    FAILURES,
+    Answer,
+    Arrival,
+    Keeps,
+    Model,
+    Result,
+    Waiting,
+    found_at,
+)
 from hsdns.resolver.resolv_conf import Reader, switches
-from hsdns.wire.iana import Rcode
+from hsdns.wire.iana import Rcode, RRType
 
 EDNS_SIZE: Final = 1232
 NODATA_TTL: Final = 3600  # seconds
+BEHIND: Final = 0.05  # seconds that the clock of an event loop is behind, at most
 LEAST_TIMEOUT, MOST_TIMEOUT = 0.25, 5.0  # seconds, after replies have shown how long a server takes
 FEW_REPLIES: Final = 3  # replies that are not enough to show it
 OK: Final = ""
@@ -42,7 +55,7 @@ READER: Final = Reader(
 class _Query:
     """One query: its server, its number of tries, and its timeout; `error` is that of its last try."""
 
-    def __init__(self, rrtype: int, qid: int) -> None:
+    def __init__(self, rrtype: int, qid: int, *, has_edns: bool) -> None:
         self.rrtype = rrtype
         self.qid = qid
         self.tries = 0
@@ -51,7 +64,7 @@ class _Query:
         self.until = 0.0
         self.sent_at = 0.0
         self.is_tcp = False
-        self.has_edns = True
+        self.has_edns = has_edns
         self.may_retry = True
 
 
@@ -60,6 +73,17 @@ class CAres(Model):
 
     name = "c-ares"
     reader = READER
+    used_by = "aiodns, some builds of curl"
+    keeps = Keeps(
+        0, NODATA_TTL, "c-ares keeps an answer for its TTL, and one without data for an hour"
+    )
+    has_edns: ClassVar[bool] = True
+    caches: ClassVar[bool] = True
+    checks_replies: ClassVar[bool] = True  # a failure is no answer
+    leaves_late_socket: ClassVar[bool] = True  # after a timeout
+    tick: ClassVar[float] = (
+        0  # seconds between two looks at what is late, 0 for a timer of each query
+    )
 
     def __init__(self, text: str, random: Random) -> None:
         super().__init__(text, random)
@@ -71,17 +95,30 @@ class CAres(Model):
         self._latencies: list[list[float]] = [[] for _ in range(count)]
         self._without_cookie: set[int] = set()  # servers that have replied without cookies
         self._sockets: dict[tuple[str, int], str] = {}
-        self._cache: dict[tuple[str, int], tuple[float, str, tuple[str, ...]]] = {}
+        # Until whole seconds of the clock, which began at some part of one.
+        self._cache: dict[tuple[str, int], tuple[int, str, tuple[str, ...]]] = {}
+        self._phase = random.uniform(0, 1.0) if self.caches else 0.0
+
+    def names(self, name: str, types: Sequence[int]) -> list[str]:
+        """Only addresses are looked up through the search list."""
+        return super().names(name, types) if {*types} <= {*ADDRESS_LEN} else [name]
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one exists and has an address."""
         self._sockets.clear()  # connections of the previous lookup were idle
+        result = yield from self._walk(name, types)
+        if result.error and types[0] == RRType.PTR:  # gethostbyaddr() has no other error
+            return result._replace(error=NOT_FOUND)
+        return result
+
+    def _walk(self, name: str, types: Sequence[int]) -> Waiting:
+        self._began = self.now - (self.random.uniform(0, BEHIND) if self.tick else 0)
         has_nodata = False
         error = why = ""
-        for tried in candidates(self.conf, name):
+        for tried in self.names(name, types):
             found, error = yield from self._query(tried, types)
             if found:
-                return Result(found, "", f"{tried} has addresses")
+                return found_at(tried, found, types)
             why = f"{tried}: {error}"
             if error not in (NOT_FOUND, NODATA):
                 break
@@ -99,11 +136,11 @@ class CAres(Model):
         error = ""
         running: dict[int, _Query] = {}
         for rrtype in types:
-            expires, error, addresses = self._cache.get((name, rrtype), (0.0, "", ()))
-            if expires > self.now:
+            expires, error, addresses = self._cache.get((name, rrtype), (0, "", ()))
+            if expires > int(self.now + self._phase):
                 found += addresses
                 continue
-            running[rrtype] = _Query(rrtype, self.new_qid())
+            running[rrtype] = _Query(rrtype, self.new_qid(), has_edns=self.has_edns)
             self._send(running[rrtype], name)
         while running:
             arrival = yield min(query.until for query in running.values())
@@ -112,8 +149,9 @@ class CAres(Model):
                 late = [query for query in running.values() if query.until <= self.now]
                 for query in late:
                     self._fail(query.server)
-                    if self._sockets.get(("udp", query.server)) == query.port:
-                        del self._sockets["udp", query.server]
+                    key = "udp", query.server
+                    if self.leaves_late_socket and self._sockets.get(key) == query.port:
+                        del self._sockets[key]
                     again.append(query)
                 error = TIMEOUT
             else:
@@ -135,7 +173,7 @@ class CAres(Model):
                     elif answer.rcode == Rcode.FORMERR and query.has_edns:
                         query.has_edns = False
                         self._send(query, name)
-                    elif answer.rcode in FAILURES:
+                    elif answer.rcode in FAILURES and self.checks_replies:
                         self._fail(query.server)
                         again = [query]
                         error = ERRORS[answer.rcode]
@@ -144,7 +182,7 @@ class CAres(Model):
                         self._failures[query.server] = 0
                         found += answer.addresses
                         del running[query.rrtype]
-                        if answer.addresses:
+                        if answer.addresses and query.rrtype != RRType.AAAA:
                             for other in running.values():
                                 other.may_retry = False
             for query in again:
@@ -153,7 +191,8 @@ class CAres(Model):
                     self._send(query, name)
                 else:
                     del running[query.rrtype]
-            self._close_idle(running)
+            if running:  # else the next name is sent first
+                self._close_idle(running)
         return tuple(found), error
 
     def _send(self, query: _Query, name: str) -> None:
@@ -171,6 +210,9 @@ class CAres(Model):
             self._sockets[key] = self.new_port(transport)
         query.server, query.port, query.sent_at = server, self._sockets[key], self.now
         query.until = self.now + self._timeout(server, query.tries // count)
+        if self.tick:
+            ticks = ceil((query.until - self._began) / self.tick)
+            query.until = self._began + ticks * self.tick
         cookie = query.has_edns and server not in self._without_cookie and not query.is_tcp
         size = EDNS_SIZE if query.has_edns else 0
         self.send(transport, server, query.port, query.qid, query.rrtype, name, edns=size, cookie=cookie)  # fmt: skip
@@ -201,13 +243,17 @@ class CAres(Model):
             error, ttl = NODATA, NODATA_TTL
         else:
             error, ttl = ERRORS.get(answer.rcode, OK), answer.ttl
-        if error in (OK, NODATA, NOT_FOUND):
-            self._cache[name, query.rrtype] = self.now + ttl, error, answer.addresses
+        if error in (OK, NODATA, NOT_FOUND) and self.caches:
+            self._cache[name, query.rrtype] = (
+                int(self.now + self._phase) + ttl,
+                error,
+                answer.addresses,
+            )
         return error
 
     def _close_idle(self, running: dict[int, _Query]) -> None:
-        """Close connections that no query waits for: TCP, and UDP to a server that has failed."""
+        """Close sockets that no query waits for."""
         used = {query.port for query in running.values()}
         for key, port in list(self._sockets.items()):
-            if port not in used and (key[0] == "tcp" or self._failures[key[1]]):
+            if port not in used:
                 del self._sockets[key]

@@ -45,7 +45,7 @@ BESIDE_NO_SERVER: Final = (
 
 
 class Resolve(AskerCommand):
-    """Shows the lookup in each resolver."""
+    """Shows the lookup of each program."""
 
     name = "resolve"
     forms = "NAME [TYPE] [FLAG...]"
@@ -68,7 +68,6 @@ class Resolve(AskerCommand):
         """Look the name up, and show each query."""
         from hsdns.ask.cli import Asked, domain_of, of_resolv_conf, read_servers
         from hsdns.cli.running_server import NotRunning, RunningServer
-        from hsdns.explanation.question import TYPES
 
         self.exclusive("server", *BESIDE_NO_SERVER)
         if self.forward and self.conf is not None:
@@ -98,12 +97,6 @@ class Resolve(AskerCommand):
                 "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
                 "or write a Corefile with forward, and name it with -conf"
             )
-        if not {*asking.types} <= {*TYPES} and isinstance(place, Asked) and place.running is None:
-            word = type_to_text(asking.types[0])
-            raise FlagError(
-                f"programs look up A and AAAA records by getaddrinfo, not {word}; name a cluster in place of the "
-                "server, and the search list is walked for it"
-            )
         if not isinstance(place, Asked):
             name, text, lookups = self._ask_chain(asking, place)
         else:
@@ -129,8 +122,7 @@ class Resolve(AskerCommand):
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.cli.offline import check_read, configure, reading
         from hsdns.explanation.client import Lookups, client_of
-        from hsdns.explanation.question import TYPES
-        from hsdns.server.explaining import explain_lookup, name_of
+        from hsdns.server.explaining import name_of
 
         configuration, _ = configure(self.conf, objects, self.forward, runs_code=self.runs_code)
         is_elsewhere = source.is_cluster(objects) and self.conf is None
@@ -141,12 +133,6 @@ class Resolve(AskerCommand):
                 check_read(blocks)
                 name = await name_of(runtime, word, as_typed=self.is_typed)
                 say_meant(self.words[0], name)
-                if not {*asked.types} <= {*TYPES}:
-                    is_builtin = configuration.corefile.path == source.NAME
-                    walk = asked._replace(name=name)
-                    walked = (await explain_lookup(runtime, walk, is_builtin=is_builtin)).asker
-                    assert walked is not None, "it is about the lookup of a program"
-                    return name, walked.resolv_conf, walked.lookups
                 client = await client_of(
                     configuration, asked, partial(runtime.in_watch, seconds=LONGEST)
                 )
@@ -165,13 +151,12 @@ class Resolve(AskerCommand):
     ) -> tuple[str, str, list[LookupReport]]:
         from hsdns.ask.lookup import Sockets
         from hsdns.ask.question import NoReply
-        from hsdns.explanation.question import TYPES, overridden
+        from hsdns.explanation.question import overridden
 
         (address, port), *_ = place.servers
         text = asked.resolv_conf
-        is_walk = not {*asked.types} <= {*TYPES}
         running = place.running
-        if (asked.pod or is_walk) and running is not None:
+        if asked.pod and running is not None:
             word, given = self.words[0], self.word.namespace
             if not self.is_typed:
                 word = name_at(running, word, self.word)
@@ -180,7 +165,7 @@ class Resolve(AskerCommand):
             client = explained.asker
             assert client is not None, "it is about the lookup of a program"
             text = client.resolv_conf
-            if is_walk or client.reached == []:  # the Pod does not ask that server, or cannot
+            if client.reached == []:  # the Pod does not ask that server, or cannot
                 say_meant(self.words[0], word)
                 return explained.name, text, client.lookups
         text = overridden(text, self.search, self.ndots_text)
@@ -239,12 +224,13 @@ def _chain(
     address = client.pod.address if client.pod is not None else ""
     own, first = Endpoint(address or "127.0.0.1", 40000), time.monotonic()
 
-    async def respond(packet: Packet) -> Response:
+    async def respond(packet: Packet, server: str) -> Response:
         loop = asyncio.get_running_loop()
         began = loop.time()
         wire = wire_of(packet, packet.qid)
         done = begin(
-            explainer.ask(wire, own, packet.transport, first + packet.at), runtime.queries.spawn
+            explainer.ask(wire, own, packet.transport, first + packet.at, server),
+            runtime.queries.spawn,
         )
         waited = not done.done()
         try:

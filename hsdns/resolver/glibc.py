@@ -1,4 +1,4 @@
-"""The resolver of glibc, as getaddrinfo uses it: Debian, Ubuntu, RHEL and distroless images.
+"""The resolver of glibc, as getaddrinfo and res_search use it: Debian, Ubuntu, RHEL and distroless images.
 
 Path: model.look_up() -> here.
 Source: measured with 2.36; glibc resolv/res_send.c, res_query.c and nss_dns/dns-host.c, as of that version.
@@ -14,7 +14,14 @@ from collections.abc import Generator, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from hsdns.resolver.model import FAILURES, Answer, Arrival, Model, Result, Waiting, candidates
+from hsdns.resolver.model import (
+    FAILURES,
+    Answer,
+    Arrival,
+    Model,
+    Result,
+    Waiting,
+)
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
 
@@ -52,12 +59,15 @@ class Glibc(Model):
 
     name = "glibc"
     reader = READER
+    used_by = "images of Debian, Ubuntu and RHEL, distroless images"
 
     def __init__(self, text: str, random: Random) -> None:
         super().__init__(text, random)
         self._is_single = "single-request" in self.conf.flags
         self._reopens = "single-request-reopen" in self.conf.flags
         self._is_tcp = False  # of the queried name
+        rotates = "rotate" in self.conf.flags
+        self._turn = random.randrange(len(self.conf.nameservers)) if rotates else 0
         self._rcode: int | None = None  # of the last reply that counts as a failure
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
@@ -78,7 +88,7 @@ class Glibc(Model):
         self, name: str, types: Sequence[int]
     ) -> Generator[float | None, Arrival | None, _Outcome]:
         as_it_is = name.removesuffix(".")
-        left = candidates(self.conf, name)
+        left = self.names(name, types)
         first = left[0]
         failed: dict[str, _Outcome] = {}
         while left:
@@ -107,7 +117,8 @@ class Glibc(Model):
         sockets: dict[int, str] = {}
         servers = list(range(len(self.conf.nameservers)))
         if "rotate" in self.conf.flags:
-            start = self.random.randrange(len(servers))
+            start = self._turn % len(servers)
+            self._turn += 1
             servers = servers[start:] + servers[:start]
         self._is_tcp = "use-vc" in self.conf.flags
         good: _Good | None = None
@@ -159,6 +170,8 @@ class Glibc(Model):
                 waiting.discard(packet.rrtype)
                 if answer.rcode in FAILURES or answer.is_lame:
                     self._rcode = answer.rcode
+                    if len(types) == 1:
+                        del sockets[server]
                     if good or len(types) == 1 or in_turn:
                         return good or None
                 else:

@@ -12,7 +12,15 @@ from collections.abc import Generator, Sequence
 from random import Random
 from typing import Final
 
-from hsdns.resolver.model import Answer, Arrival, Model, Result, Waiting, candidates, within
+from hsdns.resolver.model import (
+    Answer,
+    Arrival,
+    Model,
+    Result,
+    Waiting,
+    found_at,
+    within,
+)
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, type_to_text
 
@@ -41,6 +49,7 @@ class Go(Model):
 
     name = "go"
     reader = READER
+    used_by = "Go programs without cgo, and many with it; net.LookupSRV, LookupTXT and LookupAddr"
 
     def __init__(self, text: str, random: Random) -> None:
         super().__init__(text, random)
@@ -49,7 +58,7 @@ class Go(Model):
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one has an address."""
         last = Result((), "", "")
-        for tried in candidates(self.conf, name):
+        for tried in self.names(name, types):
             found: list[str] = []
             for rrtype, (addresses, error) in (yield from self._query(tried, types)):
                 found += addresses
@@ -58,7 +67,7 @@ class Go(Model):
                 if error and (not last.error or (is_own and error != NO_HOST)):
                     last = Result((), error, f"{tried} {type_to_text(rrtype)}: {error}")
             if found:
-                return Result(tuple(found), "", f"{tried} has addresses")
+                return found_at(tried, found, types)
         if last.error == NO_HOST:
             last = last._replace(why="no name tried has an address")
         return last
@@ -116,21 +125,17 @@ class Go(Model):
         qid = self.new_qid()
         transport = "tcp" if "use-vc" in self.conf.flags else "udp"
         while True:
-            port = self.new_port(transport)
-            self.send(transport, server, port, qid, rrtype, name, edns=EDNS_SIZE)
             until = self.now + self.conf.timeout
-            arrival = yield until
-            while arrival is not None and arrival[0].port != port:
-                arrival = yield until
-            if arrival is None:
+            answer = yield from self.exchange(
+                transport, server, qid, rrtype, name, until, EDNS_SIZE
+            )
+            if answer is None:
                 return (), TIMEOUT
-            packet, answer = arrival
             if answer.is_closed:
                 return (), CLOSED
-            if transport == "tcp":
-                return within(answer, packet, 65535), _error(answer)
-            if not answer.tc:
-                return within(answer, packet, EDNS_SIZE), _error(answer)
+            if transport == "tcp" or not answer.tc:
+                size = 65535 if transport == "tcp" else EDNS_SIZE
+                return within(answer, rrtype, name, size), _error(answer)
             transport = "tcp"
 
 

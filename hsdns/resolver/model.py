@@ -1,6 +1,6 @@
 """The common part of all models: packets out, answers in, and the one loop that runs a lookup.
 
-Path: resolver/cli.py, explanation/client.py, fault_scenarios/play.py, testing/cluster.py -> look_up() -> a model's
+Path: resolver/cli.py, explanation/client.py, fault_scenarios/play.py, testing/patch.py -> look_up() -> a model's
 lookup() -> packets, whose answers come from a Transport; load/send/pods.py has its own loop, for many lookups at once.
 Rule 1: lookup() is a generator.  It yields the time until which it waits, None for no timeout, and is resumed with an
         arrival, or with None when that time has come.  Packets that it sends in between are in `outbox`.
@@ -22,10 +22,10 @@ from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf
 from hsdns.wire.decode import decode_reply
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
-from hsdns.wire.iana import OptCode, Rcode, RRType
+from hsdns.wire.iana import OptCode, Rcode, RRType, type_to_text
 from hsdns.wire.message import AD, RD, Query
 from hsdns.wire.name import Name
-from hsdns.wire.rdata import address_to_text
+from hsdns.wire.text import rdata_to_text
 
 ADDRESS_LEN = {RRType.A: 4, RRType.AAAA: 16}
 FAILURES = (Rcode.SERVFAIL, Rcode.NOTIMP, Rcode.REFUSED)
@@ -53,7 +53,8 @@ class Packet(NamedTuple):
 class Answer(NamedTuple):
     """The parts of a reply that models use; `is_closed` is a TCP connection that ends without a reply.
 
-    `is_lame` is NOERROR without records, AA and RA; `ttl` is the least of the answer, or of the SOA record, in seconds.
+    `addresses` are the records of the type that is asked for, as text.  `is_lame` is NOERROR without records, AA and
+    RA; `ttl` is the least of the answer, or of the SOA record, in seconds.
     """
 
     rcode: int = Rcode.NOERROR
@@ -65,13 +66,25 @@ class Answer(NamedTuple):
 
     @property
     def is_nodata(self) -> bool:
-        """NOERROR without addresses."""
+        """NOERROR without records of the type."""
         return self.rcode == Rcode.NOERROR and not self.addresses
 
 
 CLOSED: Final = Answer(is_closed=True)
 STILL_WAITING: Final = "still waiting"
 UNSEEN: Final = "not known: another server answers"
+
+
+class Keeps(NamedTuple):
+    """How long a program goes on with what it heard, in seconds: the TTL between two limits; `why` is a clause."""
+
+    least: float = 0.0
+    most: float = 0.0
+    why: str = "it keeps no answer, and asks for each connection"
+
+    def seconds(self, ttl: int) -> float:
+        """The longest time that an answer with a TTL is used."""
+        return min(max(float(ttl), self.least), self.most)
 
 
 class Result(NamedTuple):
@@ -96,11 +109,21 @@ Waiting = Generator[float | None, Arrival | None, Result]
 Fate = tuple[float, Answer] | None  # seconds until the answer; None: there is none
 
 
+Exchange = Generator[float | None, Arrival | None, Answer | None]
+LIBC_TYPES: Final = (RRType.A, RRType.AAAA, RRType.PTR)  # those of getaddrinfo() and getnameinfo()
+
+
 class Model(ABC):
-    """One resolver, with its state between lookups; `random` is for the random choices of its library."""
+    """One program's resolver, with its state between lookups; `random` is for its random choices.
+
+    The docstring of a model has its version and its source; docs/resolve.md has `used_by`, `traces` and `keeps`.
+    """
 
     name: ClassVar[str]
     reader: ClassVar[Reader]  # of its resolv.conf
+    used_by: ClassVar[str] = ""
+    types: ClassVar[tuple[int, ...]] = ()  # that the program looks up, () for any
+    keeps: ClassVar[Keeps] = Keeps()
     checks_question: ClassVar[bool] = True  # of a reply, besides its ID
 
     def __init__(self, text: str, random: Random) -> None:
@@ -117,9 +140,31 @@ class Model(ABC):
         """Read a resolv.conf as this library does."""
         return read_resolv_conf(text, cls.reader)
 
+    def names(self, name: str, types: Sequence[int]) -> list[str]:
+        """The names to try in turn."""
+        return candidates(self.conf, name)
+
     @abstractmethod
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
-        """Look a name up, for the types A, AAAA or both."""
+        """Look a name up, for A and AAAA, or for one type."""
+
+    def exchange(
+        self,
+        transport: str,
+        server: int,
+        qid: int,
+        rrtype: int,
+        name: str,
+        until: float,
+        edns: int = 0,
+    ) -> Exchange:
+        """Ask a server from a new socket, and wait for its answer until a time."""
+        port = self.new_port(transport)
+        self.send(transport, server, port, qid, rrtype, name, edns=edns)
+        arrival = yield until
+        while arrival is not None and arrival[0].port != port:
+            arrival = yield until
+        return None if arrival is None else arrival[1]
 
     def send(
         self,
@@ -247,6 +292,12 @@ class VirtualTransport(Transport):
         return None
 
 
+def found_at(name: str, records: Sequence[str], types: Sequence[int]) -> Result:
+    """The result of a lookup that has found records."""
+    what = "addresses" if types[0] in ADDRESS_LEN else f"{type_to_text(types[0])} records"
+    return Result(tuple(records), "", f"{name} has {what}")
+
+
 def candidates(conf: ResolvConf, name: str) -> list[str]:
     """The names to try in turn: with suffixes first if the name has fewer dots than `ndots`, else without one first."""
     if name.endswith("."):
@@ -259,10 +310,15 @@ def candidates(conf: ResolvConf, name: str) -> list[str]:
     return list(dict.fromkeys(tried))
 
 
-def within(answer: Answer, packet: Packet, size: int, *, lax: int = 0) -> tuple[str, ...]:
-    """The addresses whose records are in the first `size` octets of the reply, or begin up to `lax` octets earlier."""
-    start = 12 + len(packet.name) + 2 + 4
-    each = 12 + ADDRESS_LEN[packet.rrtype]
+def within(answer: Answer, rrtype: int, name: str, size: int, *, lax: int = 0) -> tuple[str, ...]:
+    """The addresses whose records are in the first `size` octets of the reply, or begin up to `lax` octets earlier.
+
+    Records of other types have no fixed length, and none of these is cut off.
+    """
+    start = 12 + len(name.removesuffix(".")) + 2 + 4
+    if rrtype not in ADDRESS_LEN:
+        return answer.addresses
+    each = 12 + ADDRESS_LEN[rrtype]
     return answer.addresses[: max(0, (size + lax - start) // each)]
 
 
@@ -293,7 +349,7 @@ def answer_of(wire: bytes, packet: Packet) -> Answer:
         reply.rcode,
         # None of the resolvers takes records from an error.
         tuple(
-            address_to_text(each.rdata)
+            rdata_to_text(each.rrtype, each.rdata)
             for each in (() if reply.rcode else reply.answer)
             if each.rrtype == packet.rrtype
         ),

@@ -11,9 +11,19 @@ Rule 3: only NXDOMAIN leads to the next suffix, and a name with `ndots` dots get
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from hsdns.resolver.model import Answer, Arrival, Model, Packet, Result, Waiting, candidates, within
+from hsdns.resolver.model import (
+    ADDRESS_LEN,
+    LIBC_TYPES,
+    Answer,
+    Arrival,
+    Model,
+    Packet,
+    Result,
+    Waiting,
+    within,
+)
 from hsdns.resolver.resolv_conf import Reader
 from hsdns.wire.iana import Rcode, type_to_text
 
@@ -31,14 +41,34 @@ class Musl(Model):
 
     name = "musl"
     reader = READER
+    used_by = "Alpine images with musl 1.2.4 or newer"
     checks_question = False
     uses_tcp: ClassVar[bool] = True
     nodata: ClassVar[str] = NODATA
     answer_len: ClassVar[int] = 4800  # octets of a reply that are read
 
+    def names(self, name: str, types: Sequence[int]) -> list[str]:
+        """Only addresses are looked up through the search list: res_search() is res_query()."""
+        return super().names(name, types) if types[0] in ADDRESS_LEN else [name]
+
+    def send(
+        self,
+        transport: str,
+        server: int,
+        port: str,
+        qid: int,
+        rrtype: int,
+        name: str,
+        **form: Any,
+    ) -> None:
+        """Put a packet into the outbox; res_query() has the AD bit."""
+        super().send(transport, server, port, qid, rrtype, name, **form)
+        if rrtype not in LIBC_TYPES:
+            self.outbox[-1] = self.outbox[-1]._replace(ad=True)
+
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one is not NXDOMAIN."""
-        tried = candidates(self.conf, name)
+        tried = self.names(name, types)
         as_it_is = tried[0] == name
         if as_it_is:
             tried = tried[:1]
@@ -128,17 +158,18 @@ class Musl(Model):
         return Result(tuple(found[:MOST_ADDRESSES]), "", why), False
 
     def _read(self, packet: Packet, answer: Answer) -> tuple[str, ...]:
-        return within(answer, packet, self.answer_len)
+        return within(answer, packet.rrtype, packet.name, self.answer_len)
 
 
 class OldMusl(Musl):
     """musl 1.2.3 and older: no TCP, 512 octets of each reply."""
 
     name = "musl-1.2.3"
+    used_by = "Alpine images with an older musl, which has no TCP"
     uses_tcp = False
     nodata = NONAME
     answer_len = 512
 
     def _read(self, packet: Packet, answer: Answer) -> tuple[str, ...]:
         # It checks a record's end without the ten octets from its type to its length.
-        return within(answer, packet, self.answer_len, lax=10)
+        return within(answer, packet.rrtype, packet.name, self.answer_len, lax=10)

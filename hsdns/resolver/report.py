@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Final
 
 import msgspec
@@ -43,7 +44,11 @@ class QueryReport(msgspec.Struct, frozen=True):
 
 
 class LookupReport(msgspec.Struct, frozen=True):
-    """A whole lookup; `error` is the program's error if it gets no addresses, in the words of its library."""
+    """A whole lookup; `error` is the program's error if it gets no addresses, in the words of its library.
+
+    `addresses` are the records of another type.  `keeps` is for how many seconds the program may use a record that is
+    removed, null if for ever, and `keeps_why` says why.
+    """
 
     resolver: str
     search: list[str]
@@ -54,6 +59,8 @@ class LookupReport(msgspec.Struct, frozen=True):
     addresses: list[str]
     error: str | None
     why: str
+    keeps: float | None = 0.0
+    keeps_why: str = ""
 
     @property
     def has_reply(self) -> bool:
@@ -65,6 +72,8 @@ def report_of(model: Model, trace: Trace, unseen: Mapping[int, str] | None = Non
     """The report of a lookup that has ended; `unseen` by id() of the packets."""
     answers = {id(packet): (at, answer) for at, packet, answer in reversed(trace.answers)}
     conf, result = model.conf, trace.result
+    ttls = [answer.ttl for _, answer in answers.values() if answer.addresses]
+    keeps = model.keeps.seconds(min(ttls)) if ttls and not result.error else 0.0
     queries = [
         QueryReport(
             round(each.at, 3),
@@ -90,6 +99,8 @@ def report_of(model: Model, trace: Trace, unseen: Mapping[int, str] | None = Non
         list(result.addresses),
         result.error or None,
         result.why,
+        None if keeps == inf else keeps,
+        model.keeps.why,
     )
 
 
@@ -122,6 +133,10 @@ def as_list(name: str, lookup: LookupReport, width: int = 0) -> Iterator[str]:
     yield from wrapped(
         f"{lookup.seconds:8.3f}  {name}: {result_text(lookup)}: {lookup.why}", width, "  "
     )
+    if lookup.keeps != 0:
+        long = "as long as it runs" if lookup.keeps is None else f"for {lookup.keeps:g} s"
+        used = f"{lookup.resolver} may use what is removed {long}: {lookup.keeps_why}"
+        yield from wrapped(used, width, "  ")
 
 
 def as_table(name: str, lookups: Sequence[LookupReport], width: int = 0) -> Iterator[str]:
@@ -140,9 +155,10 @@ def as_table(name: str, lookups: Sequence[LookupReport], width: int = 0) -> Iter
 
 def rows(lookups: Sequence[LookupReport]) -> Iterator[str]:
     """The table alone."""
-    yield "resolver    queries  seconds  result"
+    width = max(10, *(len(each.resolver) for each in lookups))
+    yield f"{'resolver':{width}}  queries  seconds  result"
     for each in lookups:
-        yield f"{each.resolver:10} {len(each.queries):8} {each.seconds:8.3f}  {result_text(each)}"
+        yield f"{each.resolver:{width}} {len(each.queries):8} {each.seconds:8.3f}  {result_text(each)}"
 
 
 def verdict(lookups: Sequence[LookupReport]) -> str:

@@ -33,7 +33,7 @@ class ResolvConf(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """The differences between libraries: caps, known switches, and the longest line, without its end."""
+    """The differences between libraries: caps, known options, the longest line without its end, and the search list."""
 
     library: str
     flags: Mapping[str, str]  # each option with its synonym
@@ -43,6 +43,12 @@ class Reader(NamedTuple):
     most_timeout: int = 1 << 30
     most_attempts: int = 1 << 30
     line_len: int = 1 << 30
+    searches: bool = True  # whether it reads search domains
+    numbers: tuple[str, ...] = (
+        "ndots",
+        "timeout",
+        "attempts",
+    )  # options with a number that it reads
 
 
 def read_resolv_conf(text: str, reader: Reader) -> ResolvConf:
@@ -64,15 +70,17 @@ def read_resolv_conf(text: str, reader: Reader) -> ResolvConf:
             ] = None
         elif words[0] == "nameserver" and len(words) > 1:
             servers.append(words[1])
-        elif words[0] in ("search", "domain"):
+        elif words[0] in ("search", "domain") and reader.searches:
             search = tuple(word.strip(".") for word in words[1:])
         elif words[0] == "options":
             for option in words[1:]:
                 name, colon, value = option.partition(":")
-                if colon and name in numbers and value.isascii() and value.isdigit():
+                if colon and name in reader.numbers and value.isascii() and value.isdigit():
                     numbers[name] = min(int(value), most[name])
                 elif name in reader.flags and not colon:
                     flags.add(reader.flags[name])
+                elif name == "ndots" and not reader.searches:
+                    pass  # it is about the search list
                 else:
                     remarks[f"{reader.library} ignores the option {option}"] = None
     if len(servers) > reader.most_servers:

@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import ModuleSpec, PathFinder
 from random import Random
 from typing import Any, Final, NoReturn
@@ -236,7 +236,6 @@ def _text(host: _Host) -> str:
 # Rule 3
 
 _standing: Final[list[PodResolver]] = []
-_hooks: Final[list[Callable[[str, tuple[Any, ...]], None]]] = []
 
 
 def _refuse(what: str, instead: str) -> NoReturn:
@@ -265,6 +264,11 @@ def _guard(event: str, arguments: tuple[Any, ...]) -> None:
             _refuse(
                 f"a socket to {address[0]} port {address[1]}", "name none, or use cluster.address"
             )
+
+
+@cache
+def _watch() -> None:
+    sys.addaudithook(_guard)
 
 
 # Rule 2: each takes the module that it changes
@@ -450,13 +454,14 @@ class _Later:
 @contextmanager
 def patched(resolver: PodResolver) -> Iterator[None]:
     """Use a resolver for all lookups of the process."""
-    if not _hooks:
-        _hooks.append(_guard)
-        sys.addaudithook(_guard)
+    _watch()
     names = (*LOOKUPS, "gethostbyname_ex")
     led = {each: getattr(resolver, each) for each in names}
     # socket.getaddrinfo calls _socket's; the others of `socket` are those of `_socket`.
-    of: Any = next(each for each in reversed(socket.socket.__mro__) if each.__module__ == "socket")
+    own = [each for each in socket.socket.__mro__ if each.__module__ == "socket"]
+    if not own:  # gevent's
+        _refuse(f"{socket.socket.__module__}, whose sockets replace Python's,", "use a pod")
+    of: Any = own[-1]
     with ExitStack() as stack:
         stack.enter_context(replaced.multiple(_socket, **led))
         del led["getaddrinfo"]

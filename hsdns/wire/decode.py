@@ -223,6 +223,22 @@ def decode_reply(wire: bytes, query: Query) -> Reply:
     return reader.reply
 
 
+class Whole(NamedTuple):
+    """A reply, its OPT records as (section, record) with sections from 0, and whether its counts and length agree."""
+
+    reply: Reply
+    opts: list[tuple[int, RR]]
+    agrees: bool
+
+
+def decode_whole(wire: bytes, query: Query) -> Whole:
+    """Decode as decode_reply() does, with what that ignores."""
+    reader = _Reader(wire)
+    for _ in reader.read(query):
+        pass
+    return Whole(reader.reply, reader.opts, reader.agrees)
+
+
 async def decode_in_turns(wire: bytes, query: Query) -> Reply:
     """Decode as decode_reply() does, some of the records in each turn of the loop."""
     reader = _Reader(wire)
@@ -261,10 +277,12 @@ def decode_header(wire: bytes) -> Reply:
 class _Reader:
     """Decodes one message; IndexError means that it ends too early."""
 
-    __slots__ = ("_known", "_owners", "_wire", "reply")
+    __slots__ = ("_known", "_owners", "_wire", "agrees", "opts", "reply")
 
     def __init__(self, wire: bytes) -> None:
         self.reply: Reply
+        self.agrees = True
+        self.opts: list[tuple[int, RR]] = []
         self._wire = wire
         self._known: dict[int, tuple[bytes, int]] = {}  # offset -> name and the offset after it
         self._owners: dict[bytes, Name] = {}  # compression pointer -> name
@@ -324,11 +342,16 @@ class _Reader:
                 if record.rrtype != RRType.OPT:
                     records.append(record)
                     continue
+                self.opts.append((cell // 2 - 3, record))
                 rcode = flags & 15 | record.ttl >> 24 << 4
                 options = read_options(record.rdata, 0, len(record.rdata))
                 if options is None:
                     raise BadReply("reply has an OPT record with a malformed option")
+            if left:
+                self.agrees = False
             sections.append(tuple(records))
+        if at < len(wire):
+            self.agrees = False
         self.reply = Reply(
             rcode=rcode,
             answer=sections[0],

@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hsdns.testing.pod_process import SIOCSIFADDR, enter
+from hsdns.testing.pod_process import SIOCSIFADDR, Refused, enter
+from loadtest.process import BenchmarkError
 from loadtest.traces.server import Logged, Script, Server
 
 HERE: Final = Path(__file__).parent
@@ -35,15 +36,14 @@ FILES: Final = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
 SEARCH: Final = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
+KINDS: Final = dict.fromkeys(("search", "registry", "gone"), "host")  # as a program is told
 LONGEST: Final = 65.0  # seconds
 GONE_LONGEST: Final = 180.0  # seconds, of lookups in a row
-GONE_AFTER: Final = 2.0  # seconds, as `old2` in scenarios.txt
-OLD: Final = "192.0.2.1"
+CHANGE_AT: Final = 0.1  # seconds, as `old0.1` and `new0.1` in scenarios.txt
 SHOWN: Final = 2  # values of a result that are written out
 LATE: Final = 0.05  # seconds in which the last packets of a lookup arrive
-NICE: Final = (
-    -15
-)  # where it is allowed: a program and its server are late on a machine that has other work
+EARLY: Final = 0.1  # seconds between a packet and the reading of the word before it
+NICE: Final = -15  # where it is allowed, so that a program is not late on a busy machine
 
 
 class Scenario(NamedTuple):
@@ -112,6 +112,7 @@ class Ended(NamedTuple):
     began: float
     ended: float
     result: str
+    is_found: bool = False
 
 
 def result_of(line: str) -> str:
@@ -130,6 +131,7 @@ def run(words: list[str], longest: float) -> list[Ended]:
     """Run a program to its end."""
     ended: list[Ended] = []
     began: float | None = None
+    unfinished = "still waiting"
     limit = time.monotonic() + longest
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True
@@ -141,16 +143,18 @@ def run(words: list[str], longest: float) -> list[Ended]:
         while selector.select(max(0.0, limit - time.monotonic())):
             data, now = os.read(process.stdout.fileno(), 1 << 16), time.monotonic()
             if not data:
+                unfinished = "it ended"
                 break
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 if line == b"begin":
                     began = now
                 elif began is not None:
-                    ended.append(Ended(began, now, result_of(line.decode())))
+                    text = line.decode()
+                    ended.append(Ended(began, now, result_of(text), text.startswith("ok")))
                     began = None
         if began is not None:
-            ended.append(Ended(began, time.monotonic(), "still waiting"))
+            ended.append(Ended(began, time.monotonic(), unfinished))
         time.sleep(LATE)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -161,11 +165,14 @@ def written(title: str, log: list[Logged], ended: list[Ended]) -> str:
     """A trace as text; a lookup begins with its first packet."""
     start = log[0].at if log else ended[0].began if ended else 0.0
     lines = [f"== {title}"]
+    before = 0.0
     for each in ended:
-        sent = [packet.at for packet in log if each.began <= packet.at <= each.ended]
-        began = sent[0] if sent else each.began
+        # "begin" may be read after the packet.
+        earliest = max(before, each.began - EARLY)
+        began = next((sent.at for sent in log if earliest <= sent.at <= each.ended), each.began)
         at = f"at {round((began - start) * 1000)} " if len(ended) > 1 else ""
         lines.append(f"RESULT {at}after {round((each.ended - began) * 1000)} ms: {each.result}")
+        before = each.ended
     ports: dict[object, str] = {}
     qids: dict[int, int] = {}
     counts = {"udp": 0, "tcp": 0}
@@ -187,16 +194,19 @@ def written(title: str, log: list[Logged], ended: list[Ended]) -> str:
 
 
 def kept(title: str, log: list[Logged], ended: list[Ended]) -> str:
-    """How long an address was used after it had been removed, as text; lookups and queries are those after it."""
-    gone = log[0].at + GONE_AFTER
-    used = [each.ended - gone for each in ended if OLD in each.result.split()]
-    lookups = sum(each.began > gone for each in ended)
-    queries = sum(each.at > gone for each in log)
-    seconds = max(0.0, used[-1]) if used else 0.0
-    last = " (to the end)" if ended and OLD in ended[-1].result.split() else ""
-    return (
-        f"== {title}\nRESULT used for {seconds:.1f} s{last}; {lookups} lookups, {queries} queries"
-    )
+    """How long the state before a change was used after it, as text; lookups and queries are those after it."""
+    change = log[0].at + CHANGE_AT
+    old = ended[0]
+    used = [
+        each.ended - change
+        for each in ended
+        if (each.result == old.result if old.is_found else not each.is_found)
+    ]
+    lookups = sum(each.began > change for each in ended)
+    queries = sum(each.at > change for each in log)
+    last = " (to the end)" if len(used) == len(ended) else ""
+    last = " (it ended)" if len(ended) == 1 else last
+    return f"== {title}\nRESULT {old.result} for {max(0.0, used[-1]):.1f} s{last}; {lookups} lookups, {queries} queries"
 
 
 def play(row: Row, scenario: Scenario, built: str) -> str:
@@ -206,7 +216,10 @@ def play(row: Row, scenario: Scenario, built: str) -> str:
     with tempfile.TemporaryDirectory(prefix="traces-") as folder:
         for name, text in {**FILES, "resolv.conf": scenario.resolv_conf}.items():
             (Path(folder) / name).write_text(text)
-        pairs = [enter(folder, NAMESERVERS[0])]
+        try:
+            pairs = [enter(folder, NAMESERVERS[0])]
+        except Refused as refused:
+            raise BenchmarkError(str(refused)) from None
         if "v4" not in scenario.conf:
             with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
                 packed = socket.inet_pton(socket.AF_INET6, ADDRESS_V6)
@@ -222,7 +235,7 @@ def play(row: Row, scenario: Scenario, built: str) -> str:
         server.start()
         words = [
             *words_of(row.command, built),
-            scenario.kind.replace("gone", "host"),
+            KINDS.get(scenario.kind, scenario.kind),
             *scenario.asked,
         ]
         ended = run(words, GONE_LONGEST if scenario.kind == "gone" else LONGEST)

@@ -9,6 +9,7 @@ Rule 3: after a sudden end of the connection no further query of it is answered.
 A rule is [udp/|tcp/][NAMESERVER/][TYPE:]NAME=ACTION[,ACTION...]; NAME is * for all, or *.ZONE.  An ACTION is
     OK[N][/TTL][@MS]  N records (1), with a TTL in seconds (5), after MS milliseconds; what does not fit is cut off
     old[N][/TTL]      as OK until N seconds after the first query, then another address
+    new[N]            NXDOMAIN until N seconds after the first query, then OK
     NODATA, NXDOMAIN, servfail, refused, notimp, formerr, LAME, TC, each with [@MS]; noedns: formerr to EDNS, else OK
     drop, hang (no reply), close
 """
@@ -118,7 +119,7 @@ class Server(threading.Thread):
     def __init__(self, script: Script, sockets: list[tuple[socket.socket, socket.socket]]) -> None:
         super().__init__(daemon=True)
         self.log: list[Logged] = []
-        self._script = script
+        self.script = script
         self._began: float | None = None  # of the first query
         self._waiting: list[tuple[float, int, socket.socket, bytes, Any]] = []
         self._selector = selectors.DefaultSelector()
@@ -177,8 +178,8 @@ class Server(threading.Thread):
             return
         self._began = self._began or now
         name = query.qname.to_text().lower().removesuffix(".")
-        action = self._script.action(transport, number, type_to_text(query.qtype), name)
-        label, late, reply = self._act(action, query, transport, now - self._began)
+        action = self.script.action(transport, number, type_to_text(query.qtype), name)
+        label, late, reply = self.act(action, query, transport, now - self._began)
         asked = query.qname.to_text().removesuffix(".") or "."
         self.log.append(
             Logged(
@@ -203,7 +204,7 @@ class Server(threading.Thread):
         except OSError:
             pass  # the program has gone
 
-    def _act(
+    def act(
         self, action: str, query: Query, transport: str, at: float
     ) -> tuple[str, float, bytes | None]:
         """What an action does: its words in the trace, the seconds until the reply, and the reply."""
@@ -217,6 +218,8 @@ class Server(threading.Thread):
         reply = Reply(aa=True)
         if word == "noedns":
             word, number = ("formerr", "") if query.edns else ("OK", "1")
+        if word == "new":
+            word, number = ("NXDOMAIN", "") if at <= float(number) else ("OK", "1")
         if word in RCODES:
             authority = (_SOA,) if word in ("NXDOMAIN", "NODATA") else ()
             reply = Reply(RCODES[word], authority=authority, aa=bool(authority))

@@ -11,7 +11,8 @@
 //! Rule 1: a due query is sent in the next iteration, whatever has been answered so far; no query is skipped, and none
 //!         waits for a reply.
 //! Rule 2: a late query is still sent, and both times are recorded; catching up is paced.
-//! Rule 3: of a reply only its ID and flags are read, so that no reply can do harm.
+//! Rule 3: of a reply only its ID, flags and question are read, so that no reply can do harm.  One with QR 0 or another
+//!         question is none: the query goes on waiting, as that of a stub resolver does.
 //! Rule 4: this file has no clock and no socket: `World` has them, and tests have a world of their own.
 //! Rule 5: with `most`, rules 1 and 2 do not hold: no more queries than that wait at once, and the schedule is put off
 //!         while it waits for room, so that the rate is not exceeded afterwards.
@@ -28,7 +29,7 @@ pub mod sockets;
 use std::sync::Arc;
 
 use feed::{Feed, Next, Schedule};
-use in_flight::{InFlight, Reply, Waiting};
+use in_flight::{InFlight, Unmatched, Waiting};
 use messages::{LOST, Messages, NOT_SENT};
 use pace::Pace;
 use sent_times::SentTimes;
@@ -47,6 +48,10 @@ const NOT_YET: i64 = 100_000;
 const GATHER: i64 = 1_000_000;
 /// Octets before the question of a message.
 const HEADER_LEN: usize = 12;
+/// In the third octet of a message.
+const QR: u8 = 0x80;
+/// Octets of the type and the class of a question.
+const TYPE_AND_CLASS: usize = 4;
 
 /// The clock, the sockets and the counting process.
 pub trait World {
@@ -308,14 +313,19 @@ impl LoadSender {
             for index in 0..count {
                 let (octets, stamp) = world.datagram(index);
                 if octets.len() < HEADER_LEN {
-                    self.messages.unmatched(false, now);
+                    self.messages.unmatched(Unmatched::NoQuery, now);
                     continue;
                 }
                 let query_id = u16::from_be_bytes([octets[0], octets[1]]);
-                let waiting = match self.in_flight.answered(socket, query_id) {
-                    Reply::Of(waiting) => waiting,
-                    other => {
-                        self.messages.unmatched(other == Reply::Ended, now);
+                let queries = &self.queries;
+                let misfit = |number: u32| {
+                    let query = queries.get(number as usize).map_or(&[][..], |query| query);
+                    misfit(query, octets)
+                };
+                let waiting = match self.in_flight.answered(socket, query_id, misfit) {
+                    Ok(waiting) => waiting,
+                    Err(why) => {
+                        self.messages.unmatched(why, now);
                         continue;
                     }
                 };
@@ -348,4 +358,35 @@ impl LoadSender {
         self.messages.report();
         self.reported = now;
     }
+}
+
+/// Why a message is no reply to a query without its ID; names compare in any case.
+fn misfit(query: &[u8], reply: &[u8]) -> Option<Unmatched> {
+    if reply[2] & QR == 0 {
+        return Some(Unmatched::NoReply);
+    }
+    let asked = query.get(HEADER_LEN - 2..).unwrap_or_default();
+    let has_opt = query.get(HEADER_LEN - 3).is_some_and(|&count| count != 0);
+    let end = if has_opt {
+        asked.len().min(name_len(asked) + TYPE_AND_CLASS)
+    } else {
+        asked.len()
+    };
+    let own = &asked[..end];
+    let name = end.saturating_sub(TYPE_AND_CLASS);
+    let found = reply.get(HEADER_LEN..HEADER_LEN + end).unwrap_or_default();
+    let is_same = found.len() == own.len()
+        && (found == own
+            || (found[name..] == own[name..] && found[..name].eq_ignore_ascii_case(&own[..name])));
+    let is_one = reply[4..6] == [0, 1];
+    (!is_same || !is_one).then_some(Unmatched::OtherQuestion)
+}
+
+/// Octets of the name at the begin, as far as it goes.
+fn name_len(octets: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(&length @ 1..) = octets.get(at) {
+        at += 1 + usize::from(length);
+    }
+    at + 1
 }

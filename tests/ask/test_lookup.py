@@ -12,7 +12,7 @@ import pytest
 
 from hsdns import cli
 from hsdns.ask.lookup import Sockets
-from hsdns.resolver import MODELS
+from hsdns.resolver import MODELS, USUAL
 from hsdns.resolver import model as models
 from hsdns.resolver.model import Trace
 from hsdns.wire.iana import RRType
@@ -65,7 +65,7 @@ def look_up(
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("resolver", MODELS)
+@pytest.mark.parametrize("resolver", [*USUAL, "musl-1.2.3"])
 async def test_lookups(resolver: str, tmp_path: Path) -> None:
     async with running(ReloadableServer(tmp_path, COREFILE)) as server:
         found = await asyncio.to_thread(look_up, resolver, "www", server.port)
@@ -160,5 +160,5 @@ def test_no_reply_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     conf = tmp_path / "resolv.conf"
     conf.write_text("options timeout:1 attempts:1\n")
     words = ["-server", "127.0.0.1", "-p", str(free_port()), "-resolv-conf", str(conf)]
-    assert cli.main(["resolve", "www", "-resolver", "musl", *words]) == 2
+    assert cli.main(["resolve", "www", "-program", "musl", *words]) == 2
     assert capsys.readouterr() == ("", "no reply from 127.0.0.1, so its answers are not known\n")

@@ -18,7 +18,7 @@ from hsdns.audit.page import page
 from hsdns.audit.report import AuditReport, Gauges, Pass, lines, make_report
 from hsdns.audit.run import ERROR, LOST, Answers, Result
 from hsdns.load.questions import Question
-from hsdns.load.verify.judge import EXTRA, RIGHT, STALE, UNDECIDED, WRONG, Answer
+from hsdns.load.verify.judge import EXTRA, RCODE, RIGHT, STALE, UNDECIDED, WRONG, Answer
 from hsdns.load.verify.verifier import Verifier
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
@@ -73,11 +73,11 @@ REPORTS: dict[str, list[AuditReport]] = {
     "lagging": [report(Given(FINE, Result(LOST), FINE), LAGGING)],
     "undecided": [report(Given(FINE, Result(UNDECIDED, reason="behind"), FINE))],
     "ttl": [report(Given(FINE._replace(ttl=31, latency=0.101), FINE._replace(ttl=31), FINE))],
-    "errors": [report(Given(Result(ERROR, 0.0, 0.001, 2), Result(WRONG, 0.0, 0.001, 3), FINE))],
+    "errors": [report(Given(Result(ERROR, 0.0, 0.001, 2), Result(WRONG, 0.0, 0.001, 3, reason=RCODE), Result(WRONG, 0.0, 0.001, 0, 5, "owner")))],
     "extra": [report(Given(Result(EXTRA, 0.0, 0.001, 0, 5), FINE, FINE, records=HAS))],
     # The weight of an SRV record is not told.
-    "srv": [report(Given(Result(WRONG, 0.0, 0.001, 3), FINE, FINE), right=Answer(0, frozenset({(RRType.SRV, SRV[:2] + SRV[4:])})))],
-    "many": [report(Given(Result(WRONG, 0.0, 0.001, 3), FINE, FINE), right=Answer(0, a(*(f"10.0.0.{at}" for at in range(1, 6)))))],
+    "srv": [report(Given(Result(WRONG, 0.0, 0.001, 3, reason=RCODE), FINE, FINE), right=Answer(0, frozenset({(RRType.SRV, SRV[:2] + SRV[4:])})))],
+    "many": [report(Given(Result(WRONG, 0.0, 0.001, 3, reason=RCODE), FINE, FINE), right=Answer(0, a(*(f"10.0.0.{at}" for at in range(1, 6)))))],
     # What was not asked is no finding.
     "interrupted": [report(Given(FINE, Result(LOST), Result(LOST), asked=1), ended="interrupted")],
     "fleet": [report(ALL_FINE), report(Given(FINE, Result(LOST), FINE), cluster="east")],

@@ -10,7 +10,7 @@ from hsdns.audit.run import ERROR, LOST, Answers, Asking, Result, carry_out
 from hsdns.load.outcome import END, FORGET, OUTCOMES, REPLY, pack_numbers
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.verify.judge import RIGHT, STALE, TRUNCATED, UNDECIDED, WRONG
+from hsdns.load.verify.judge import RIGHT, STALE, TRUNCATED, UNJUDGED, WRONG
 from hsdns.load.verify.verifier import Verifier
 from hsdns.wire.iana import RRType
 from tests.load.test_run import pack_outcomes
@@ -43,7 +43,7 @@ class Sends:
         self.stopped = True
 
 
-def told(content: bytes, flags: int = 0x8400) -> list[Message]:
+def told(content: bytes, flags: int = 0x8500) -> list[Message]:
     """A reply with number 1, after 250 ms."""
     at = 15 * SECOND
     number = (1).to_bytes(4, "big") + (0).to_bytes(4, "big")
@@ -68,7 +68,7 @@ def carried_out(*servers: Sends, again: bytes | None = None) -> tuple[bool, list
 
 
 LOSS: Message = OUTCOMES, pack_outcomes([(0, 0, 0, 15 * SECOND, 15 * SECOND, 0)])
-CUT = told(reply(flags=0x8400 | TC), 0x8400 | TC)
+CUT = told(reply(flags=0x8500 | TC), 0x8500 | TC)
 AGAIN = b"\0\0" + reply(2)
 
 
@@ -77,16 +77,16 @@ AGAIN = b"\0\0" + reply(2)
     [
         (told(reply(2)), None, Result(RIGHT, 0.0, 0.25, 0, 5), []),
         (told(reply(1)), None, Result(STALE, 5.0, 0.25, 0, 5), [1]),
-        (told(reply(8, 9)), None, Result(WRONG, 0.0, 0.25, 0, 5), [8, 9]),
-        (told(reply(flags=0x8402), 0x8402), None, Result(ERROR, 0.0, 0.25, 2), []),
+        (told(reply(8, 9)), None, Result(WRONG, 0.0, 0.25, 0, 5, "answer"), [8, 9]),
+        (told(reply(flags=0x8502), 0x8502), None, Result(ERROR, 0.0, 0.25, 2), []),
         # It comes again over TCP, or does not.
         (CUT, AGAIN, Result(RIGHT, 0.0, 0.5, 0, 5), []),
-        (CUT, None, Result(UNDECIDED, 0.0, 0.25, 0, None, TRUNCATED), []),
+        (CUT, None, Result(UNJUDGED, 0.0, 0.25, 0, None, TRUNCATED), []),
         # A lost query is sent once more.
         ([LOSS], AGAIN, Result(RIGHT, 0.0, 0.5, 0, 5), []),
         ([LOSS], None, Result(LOST), []),
         # The numbers of replies that are forgotten are free.
-        ([*told(reply(2)), (FORGET, pack_numbers([1, 2])), *told(reply(9))], None, Result(WRONG, 0.0, 0.25, 0, 5), [9]),
+        ([*told(reply(2)), (FORGET, pack_numbers([1, 2])), *told(reply(9))], None, Result(WRONG, 0.0, 0.25, 0, 5, "answer"), [9]),
     ],
 )  # fmt: skip
 def test_results(messages: list[Message], again: bytes | None, result: Result, addresses: list[int]) -> None:  # fmt: skip

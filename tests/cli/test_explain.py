@@ -46,7 +46,7 @@ def test_access_that_is_denied_is_not_a_cluster_without_endpoints(
         Path("Corefile").write_text(
             f"cluster.local {{\nkubernetes {{\nendpoint {running.api.url}\n}}\n}}\n"
         )
-        for words in (["explain", WEB], ["resolve", WEB, "-resolver", "go"]):
+        for words in (["explain", WEB], ["resolve", WEB, "-program", "go"]):
             assert main([*words, "-conf", "Corefile"]) == 2
             captured = capsys.readouterr()
             shown = re.search(r'title="denied.txt"\n(.*?)\n```', PAGE.read_text(), re.DOTALL)

@@ -54,9 +54,9 @@ def test_matrix_of_two(own: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "matrix", own, "conntrack-race"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[2:] == [
-        "scenario        glibc  musl   musl-1.2.3  go   c-ares",
+        "scenario        glibc  musl   musl-1.2.3  go   node-resolve  envoy",
         "own             10 s",
-        "conntrack-race  5 s    2.5 s  2.5 s       0 s  2 s",
+        "conntrack-race  5 s    2.5 s  2.5 s       0 s  0 s           5 s",
     ]
     assert err == ""
 

@@ -67,7 +67,7 @@ ROWS = [
     ([config_map("coredns", Corefile=COREFILE)], f"explain {NAME}",
      f"{NAME}. 17 A 10.96.7.7", "looking at the cluster of the current context, lab, of config"),
     ([config_map("coredns", Corefile=COREFILE)], "names -context lab", f"{NAME}. 17 IN A 10.96.7.7", ""),
-    ([config_map("coredns", Corefile=COREFILE)], f"resolve {NAME}. -resolver go -resolv-conf resolv.conf",
+    ([config_map("coredns", Corefile=COREFILE)], f"resolve {NAME}. -program go -resolv-conf resolv.conf",
      f"{NAME}.: 10.96.7.7", "looking at the cluster of the current context, lab, of config"),
     ([config_map("coredns", Corefile=COREFILE), config_map("coredns-custom", **{"a.override": "rewrite name a.test " + NAME})],
      "explain a.test", "a.test. 17 A 10.96.7.7", "looking at the cluster of the current context, lab, of config"),

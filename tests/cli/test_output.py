@@ -98,7 +98,7 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
     "replay": [("status", "-control", "c"), ("step", NAME), (NAME,), ("status", "-o", "json", "-control", "c")],
     "lookup": [(NAME,), (QNAME, "-server", NAME), (QNAME, NAME), (QNAME, "-server", "127.0.0.1", "-p", "PORT", "-tcp")],
     "ask": [(NAME,), (f"{NAME}/A",), (f"{QNAME}/A", "-server", NAME)],
-    "resolve": [(QNAME, *SOURCE), (NAME, *SOURCE), (QNAME, *SOURCE, "-o", "json"), (QNAME, "-search", NAME), (QNAME, "-resolver", NAME)],
+    "resolve": [(QNAME, *SOURCE), (NAME, *SOURCE), (QNAME, *SOURCE, "-o", "json"), (QNAME, "-search", NAME), (QNAME, "-program", NAME)],
     "load": [("-queries", "queries", "-rate", "100", "-time", "50ms", "-server", f"{NAME}=127.0.0.1:ANSWERS", "-junit", "out.xml", "-html", "out.html"),
              ("-queries", "queries", "-server", NAME), ("compare", NAME), ("merge", NAME), ("-queries", NAME), ("-fail-if", NAME)],
     "interface": [("-address", NAME)],

@@ -57,8 +57,8 @@ def test_objects_are_those_of_the_job() -> None:
     (job,) = (each for each in made["1"] if each["kind"] == "Job")
     assert job["metadata"].pop("labels") == {"group": NAMESPACE.removesuffix("-1")}
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == f"hsdns/hsdns:{__version__}"
-    container["image"] = "hsdns/hsdns"
+    assert container["image"] == f"ghcr.io/hsdns/hsdns:{__version__}"
+    container["image"] = "ghcr.io/hsdns/hsdns"
     assert container["args"].pop() == f"-fail-if={defaults['$FAIL_IF']}"
     assert Load.parse(container["args"][1:]) is not None
     assert sorted(map(plain, made["1"])) == sorted(map(plain, there))

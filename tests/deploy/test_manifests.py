@@ -42,7 +42,7 @@ FILES = sorted(
     path
     for folder in (DEPLOY, DEPLOY / JOB)
     for path in folder.resolve().rglob("*.yaml")
-    if not {"helm", "k9s", "clusterloader2"}.intersection(path.parts)
+    if not {"helm", "k9s", "clusterloader2", "testcontainers"}.intersection(path.parts)
 )
 CONTROL = ["-control", "/run/hsdns/control.sock"]
 IMAGE = f"ghcr.io/hsdns/hsdns:{__version__}"
@@ -62,7 +62,7 @@ STOCK_RIGHTS = {
 } | {("discovery.k8s.io", "endpointslices", verb) for verb in ("list", "watch")}
 OF_THE_JOB = {
     ("batch", "jobs", "get"),
-    *(("", "configmaps", verb) for verb in ("get", "create", "patch")),
+    *(("", "configmaps", verb) for verb in ("list", "create", "patch")),
 }
 
 
@@ -103,9 +103,11 @@ def test_the_base_has_the_corefile_of_kubeadm() -> None:
     assert found["data"] == {"Corefile": KUBEADM}
 
 
-@pytest.mark.parametrize("path", of_files(*(each for each in FILES if "doctor" not in each.parts)))
+@pytest.mark.parametrize(
+    "path", of_files(*(each for each in FILES if not {"doctor", "faults"} & {*each.parts}))
+)
 def test_rights_are_those_of_coredns_and_no_others(path: Path) -> None:
-    """The doctor is for people; tests/sources/test_cluster_dump.py and tests/cli/test_doctor_pod.py have what it needs."""
+    """The doctor and the faults are for people; tests/sources/test_cluster_dump.py and tests/cli/test_doctor_pod.py have what it needs."""
     for document in documents(path):
         rights = {
             (group, resource, verb)
@@ -267,6 +269,28 @@ def test_an_api_server_accepts_them() -> None:
             query = "fieldManager=test&force=true&dryRun=All&fieldValidation=Strict"
             status, found = api.ask("PATCH", f"{path}?{query}", manifest, applies=True)
             assert status in (200, 201), found
+        for manifest in documents(DEPLOY / "components/faults/rbac.yaml"):
+            kind = f"{manifest['kind'].lower()}s/{manifest['metadata']['name']}"
+            path = f"/apis/{manifest['apiVersion']}/namespaces/kube-system/{kind}"
+            status, found = api.ask("PATCH", f"{path}?fieldManager=test", manifest, applies=True)
+            assert status == 201, found
+        api._wait("the role", lambda: may_exec(api, "dns-faults"))
+        assert not may_exec(api, "dns-others")
+
+
+def may_exec(api: RealApi, group: str) -> bool:
+    """Whether a user of a group may run commands in the pods of kube-system."""
+    exec_in = {
+        "namespace": "kube-system",
+        "resource": "pods",
+        "subresource": "exec",
+        "verb": "create",
+    }
+    spec = {"user": "somebody", "groups": [group], "resourceAttributes": exec_in}
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    status, found = api.ask("POST", path, {"spec": spec})
+    assert status == 201, found
+    return bool(found["status"]["allowed"])
 
 
 # --- the sidecar at work ---

@@ -212,6 +212,8 @@ def test_options_choose_the_cluster_and_the_pod(bin_: Path) -> None:
     assert found.err == "asking pod dns-1, one of 2; --pod NAME asks another\n"
     found = plugin(bin_, "--domain", "corp.example.", "explain", "service/web")
     assert asked(found)[-1] == "web.shop.svc.corp.example"
+    found = plugin(bin_, "fault", "import", "-", FOUND="Usage: hsdns fault add RULE")
+    assert words_of(found.calls[-1])[:3] == ["exec", "-i", "-n"]
 
 
 @pytest.mark.parametrize(("word", "expected"), columns(TABLE, "names"))

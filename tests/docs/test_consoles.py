@@ -43,7 +43,7 @@ def server(page: list[Fence], number: int = 0) -> Iterator[str]:
     """A server of a page; its port."""
     words = [shlex.split(each.body) for each in page if each.body.startswith("hsdns serve")][number]
     for each in page:
-        if each.title == "web.yaml" and not Path(each.title).exists():
+        if each.title in ("web.yaml", "chaos.yaml") and not Path(each.title).exists():
             Path(each.title).write_text(each.body)
     port = str(free_port())
     with serving(*words[1:], "-p", port, environ={FOLDER: str(Path.cwd())}):

@@ -68,7 +68,7 @@ def looked_up(
 ) -> list[LookupReport]:
     """The lookups of all resolvers with a resolv.conf, as `hsdns resolve` shows them, and the addresses in order."""
 
-    async def respond(packet: Packet) -> Response:
+    async def respond(packet: Packet, server: str) -> Response:
         return response_to(packet, await answer(wire_of(packet, 1), packet.transport), "")
 
     lookups = Lookups(respond, name, (qtype,))

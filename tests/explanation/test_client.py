@@ -32,7 +32,7 @@ from tests.support.coroutines.eager import turns
 # Causes in the asker, each proved by a lookup without it; tests/explanation/test_lookup.py has a row for each kind.
 
 
-async def respond(packet: Packet) -> Response:
+async def respond(packet: Packet, server: str) -> Response:
     """Only db.shop.svc.cluster.local exists."""
     if packet.name != "db.shop.svc.cluster.local":
         return Response((0.0, Answer(Rcode.NXDOMAIN)))

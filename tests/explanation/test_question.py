@@ -48,7 +48,7 @@ def test_there_and_back(asking: LookupQuestion) -> None:
         ({"name": "db", "ndots": "16"}, 'ndots is a number from 0 to 15, found "16"'),
         ({"name": "db", "ndots": "-1"}, 'ndots is a number from 0 to 15, found "-1"'),
         ({"name": "db", "ndots": "\u0661"}, 'ndots is a number from 0 to 15, found "\u0661"'),
-        ({"name": "db", "resolver": "muls"}, 'there is no model of a resolver "muls"; did you mean "musl"?'),
+        ({"name": "db", "program": "muls"}, 'there is no model of a program "muls"; did you mean "musl"?'),
         ({"name": "."}, '"." is not a name that can be looked up: it is the root'),
     ],
 )  # fmt: skip

@@ -77,3 +77,94 @@ def ethernet(payload: bytes, kind: int = 0x0800, *, vlans: Sequence[int] = ()) -
 def packet(payload: bytes, *, client: int = 1, port: int = 53) -> bytes:
     """An Ethernet frame with a datagram."""
     return ethernet(ipv4(udp(payload, port=port), client=client))
+
+
+def varint(number: int) -> bytes:
+    found = b""
+    while number > 127:
+        found, number = found + bytes((number & 127 | 128,)), number >> 7
+    return found + bytes((number,))
+
+
+def protobuf(fields: dict[int, int | bytes]) -> bytes:
+    """A message; numbers are varints, but those of field 9 of dnstap have four octets."""
+    found = b""
+    for number, value in fields.items():
+        if isinstance(value, bytes):
+            found += varint(number << 3 | 2) + varint(len(value)) + value
+        elif number == 9:
+            found += varint(number << 3 | 5) + pack("<I", value)
+        else:
+            found += varint(number << 3) + varint(value)
+    return found
+
+
+def frame(octets: bytes) -> bytes:
+    return pack("!I", len(octets)) + octets
+
+
+START = frame(b"") + frame(pack("!III", 2, 1, 22) + b"protobuf:dnstap.Dnstap")
+STOP = frame(b"") + frame(pack("!I", 3))
+
+
+def tapped(time: int, client: int, message: bytes, kind: int = 5) -> bytes:
+    """A frame of dnstap."""
+    seconds, rest = divmod(time, SECOND)
+    fields: dict[int, int | bytes] = {
+        1: kind,
+        2: 1,
+        4: bytes((10, 0, 0, client)),
+        8: seconds,
+        9: rest,
+        10: message,
+    }
+    return frame(protobuf({15: 1, 14: protobuf(fields)}))
+
+
+def cbor(value: object, *, is_endless: bool = False) -> bytes:
+    """A value; an endless one has no lengths, but a break after its items."""
+    if isinstance(value, (bytes, str)):
+        octets = value if isinstance(value, bytes) else value.encode()
+        return _head(2 if isinstance(value, bytes) else 3, len(octets)) + octets
+    if isinstance(value, (list, dict)):
+        parts = (
+            value if isinstance(value, list) else [part for pair in value.items() for part in pair]
+        )
+        kind, octets = (
+            4 if isinstance(value, list) else 5,
+            b"".join(cbor(each, is_endless=is_endless) for each in parts),
+        )
+        return (
+            bytes((kind << 5 | 31,)) + octets + b"\xff"
+            if is_endless
+            else _head(kind, len(value)) + octets
+        )
+    assert isinstance(value, int)
+    return _head(0, value) if value >= 0 else _head(1, -1 - value)
+
+
+def _head(kind: int, number: int) -> bytes:
+    if number < 24:
+        return bytes((kind << 5 | number,))
+    at = next(at for at in range(4) if number < 1 << (8 << at))
+    return bytes((kind << 5 | 24 + at,)) + number.to_bytes(1 << at, "big")
+
+
+def cdns(
+    queries: Sequence[tuple[int, int, bytes, dict[int, int], dict[int, int]]],
+    ticks: int = 1_000_000,
+) -> list[object]:
+    """A file of C-DNS with a block for each query: time, client, name, class and type, and the fields of its signature."""
+    blocks = []
+    for time, client, name, kind, signature in queries:
+        seconds, rest = divmod(time, SECOND)
+        tables = {
+            0: [bytes((10, 0, 0, client))],
+            1: [kind],
+            2: [name],
+            3: [{4: 1, 5: 0, 8: 0, **signature}],
+        }
+        blocks.append(
+            {0: {0: [seconds, 0]}, 2: tables, 3: [{0: rest * ticks // SECOND, 1: 0, 4: 0, 7: 0}]}
+        )
+    return ["C-DNS", {0: 1, 1: 0, 3: [{0: {0: ticks}}]}, blocks]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import cycle
 
 from hsdns.load.plan import StreamPlan
+from hsdns.load.send.clients import ClientPool, ClientSockets
 from hsdns.load.send.connection import Connection, FramedSession, Pool
 from hsdns.load.send.loop import Query
 from hsdns.load.send.udp import UdpTransport
@@ -103,11 +106,17 @@ class Scene:
         self._before: Counter[str] = Counter()
 
         clock: Callable[[], int] = lambda: self.now  # noqa: E731 - a clock is a value here
-        self.pool = Pool(self._open, plan, 2000 * MS, FramedSession, self.ended, clock)
+        kind: Callable[..., Pool] = Pool
+        make: Callable[..., UdpTransport] = UdpTransport
+        if "clients" in given:  # queries are theirs in turn
+            count = int(given["clients"])
+            kind = partial(ClientPool, asking=cycle(range(count)), sources=[""] * count)
+            make = partial(ClientSockets, asking=cycle(range(count)))
+        self.pool = kind(self._open, plan, 2000 * MS, FramedSession, self.ended, clock)
         self.sockets = [Socket(), Socket()]
         self.transport: Pool | UdpTransport = self.pool
         if plan.for_truncated:
-            self.transport = UdpTransport(
+            self.transport = make(
                 self.sockets, 2000 * MS, self.ended, clock, first_ids=first_ids, fallback=self.pool
             )
 

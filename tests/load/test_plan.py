@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hsdns.load.errors import LoadError
 from hsdns.load.plan import Plan, StreamPlan, authority, transport_words
-from hsdns.load.pods import FORMS, RESOLVERS, Pods, Target, check_lengths
+from hsdns.load.pods import FORMS, RESOLVERS, Pods, Target, check_names
 from hsdns.load.questions import ABSENT, Question, Questions, Recorded, order, read_queries, zipf
 from hsdns.load.schedule import BURST, EVEN, POISSON, SECOND, Portion, Schedule, Stage
 from hsdns.resolver.glibc import Glibc
@@ -242,8 +242,8 @@ def test_a_resolver_is_kept_and_another_one_is_for_what_runs_beside() -> None:
 
 
 def test_a_name_that_is_too_long() -> None:
-    check_lengths(plan())
+    check_names(plan())
     name = ".".join(["a" * 60] * 4)
     sentence = f'^"{name}" with a search domain has more than 255 octets: .*; leave the name or the domain out$'
     with pytest.raises(LoadError, match=sentence):
-        check_lengths(plan(targets=[OUTSIDE.__class__(name, "", "external")]))
+        check_names(plan(targets=[OUTSIDE.__class__(name, "", "external")]))

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import gzip
+import lzma
 from array import array
+from collections.abc import Callable, Sequence
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 from struct import pack
 
@@ -9,29 +13,31 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hsdns.load.errors import LoadError
-from hsdns.load.questions import Question
-from hsdns.load.replay import (
+from hsdns.load.captures.file import Damaged, zstd
+from hsdns.load.captures.packets import (
     CUT,
     FRAGMENTS,
     OTHER,
     TCP,
     Captured,
-    Damaged,
     Datagram,
-    Replay,
     find_datagram,
     is_capture,
     read_capture,
-    read_replay,
 )
+from hsdns.load.errors import LoadError
+from hsdns.load.questions import Question
+from hsdns.load.replay import Replay, read_replay
 from hsdns.recording.entry import End, Header, RecordedQuery, to_line
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import AD, CD, RD
 from hsdns.wire.name import Name
 from tests.load.captures import (
     SECOND,
+    STOP,
     block,
+    cbor,
+    cdns,
     enhanced,
     ethernet,
     interface,
@@ -41,8 +47,10 @@ from tests.load.captures import (
     pcap,
     pcapng,
     section,
+    tapped,
     udp,
 )
+from tests.load.captures import START as START_FRAMES
 
 TIME = st.integers(0, (1 << 32) * SECOND - 1)
 PACKETS = st.lists(st.tuples(TIME, st.binary(max_size=40)), max_size=5)
@@ -203,7 +211,12 @@ def query(question: Question, query_id: int = 7) -> bytes:
 
 
 def replay(
-    path: Path, octets: bytes, *, speed: float = 1.0, port: int = 53, longest: float | None = None
+    path: Path,
+    octets: bytes,
+    *,
+    speed: float = 1.0,
+    port: int | None = None,
+    longest: float | None = None,
 ) -> Replay:
     path.write_bytes(octets)
     return read_replay(str(path), speed=speed, port=port, longest=longest)
@@ -234,25 +247,55 @@ QUESTIONS = st.builds(
 ).flatmap(lambda each: st.booleans().map(lambda do: each._replace(do=do and bool(each.own_edns))))
 
 
+def written(asked: Sequence[tuple[int, Question, int]], form: str) -> bytes:
+    """A file with questions, at their milliseconds, of their clients."""
+    if form == "dnstap":
+        frames = (tapped(START + at * MS, client, query(each)) for at, each, client in asked)
+        return START_FRAMES + b"".join(frames) + STOP
+    if form.startswith("cdns"):
+        stored = [
+            (START + at * MS, client, each.name.wire, {0: each.qtype, 1: 1}, signature(each))
+            for at, each, client in asked
+        ]
+        return cbor(cdns(stored), is_endless=form != "cdns")
+    packets = [(START + at * MS, packet(query(each), client=client)) for at, each, client in asked]
+    return (pcapng if form == "pcapng" else pcap)(packets)
+
+
+def signature(found: Question) -> dict[int, int]:
+    """The signature of a question in C-DNS: its flags, and whether it has an OPT record of what size."""
+    flags = (
+        (found.flags & CD > 0)
+        | (found.flags & AD > 0) << 1
+        | (found.flags & RD > 0) << 4
+        | found.do << 7
+    )
+    size = found.own_edns or 0
+    return {4: 1 | (4 if size else 0), 6: flags, 14: size}
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     asked=st.lists(
         st.tuples(st.integers(0, 5000), QUESTIONS, st.integers(1, 4)), min_size=1, max_size=6
     ),
-    ng=st.booleans(),
+    form=st.sampled_from(["pcap", "pcapng", "dnstap", "cdns", "cdns without lengths"]),
+    compress=st.sampled_from([bytes, gzip.compress, zstd.compress, lzma.compress]),
     speed=st.sampled_from([0.5, 1.0, 4.0]),
 )
 def test_a_capture_is_asked_again(
-    tmp_path: Path, asked: list[tuple[int, Question, int]], ng: bool, speed: float
-) -> None:
-    packets = [(START + at * MS, packet(query(each), client=client)) for at, each, client in asked]
-    found = replay(tmp_path / "c", (pcapng if ng else pcap)(packets), speed=speed)
+    tmp_path: Path, asked: list[tuple[int, Question, int]], form: str, compress: Callable[[bytes], bytes], speed: float
+) -> None:  # fmt: skip
+    found = replay(tmp_path / "c", compress(written(asked, form)), speed=speed)
     in_order = sorted(asked, key=lambda each: each[0])
     first = in_order[0][0]
     assert times(found) == [round((at - first) * MS / speed) for at, _, _ in in_order]
     assert [found.questions[number] for number in order(found)] == [each for _, each, _ in in_order]
     assert len(set(found.questions)) == len(found.questions)
-    assert found.clients == len({client for _, _, client in asked})
+    clients = [client for _, _, client in in_order]
+    numbers = {each: at for at, each in enumerate(dict.fromkeys(clients))}
+    assert list(array("I", found.recorded.clients)) == [numbers[each] for each in clients]
+    assert found.clients == len(numbers)
     assert (found.queries, found.left_out, found.problem) == (len(asked), {}, "")
 
 
@@ -307,9 +350,9 @@ def test_a_recording(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("octets", "sentence"),
     [
-        (b"", "{path} is empty, so it is no recording; it is no capture in pcap or pcapng either"),
-        (b"web.test A", "{path} was cut in the middle of an entry, at octet 10, before its first whole line; it is no capture in pcap or pcapng either"),
-        (b"web.test A\n", "{path} is no recording of hsdns record; it is no capture in pcap or pcapng either"),
+        (b"", "{path} is empty, so it is no recording; it is no capture in pcap, pcapng, dnstap or C-DNS either"),
+        (b"web.test A", "{path} was cut in the middle of an entry, at octet 10, before its first whole line; it is no capture in pcap, pcapng, dnstap or C-DNS either"),
+        (b"web.test A\n", "{path} is no recording of hsdns record; it is no capture in pcap, pcapng, dnstap or C-DNS either"),
         (pcap([]), "there is no query in {path}"),
         (pcap([])[:20], "{path} ends in the header of the file, and there is no query before"),
         (pcap([(0, packet(query(WEB), port=1053))] * 2),
@@ -322,3 +365,55 @@ def test_nothing_to_ask(tmp_path: Path, octets: bytes, sentence: str) -> None:
     with pytest.raises(LoadError) as error:
         replay(path, octets)
     assert str(error.value) == sentence.format(path=path)
+
+
+TAPPED = [
+    START_FRAMES,
+    *(tapped(START, 1, *each) for each in ((query(WEB),), (query(WEB), 6), (b"",))),
+    STOP,
+]
+TAP = b"".join(TAPPED)
+STORED = (START, 1, WEB.name.wire, {0: 1, 1: 1}, signature(WEB))
+CDNS = cbor(
+    cdns([STORED, (*STORED[:3], {0: 1, 1: 3}, {4: 1}), (*STORED[:2], b"\3we", *STORED[3:])])
+)
+
+
+@pytest.mark.parametrize(
+    ("octets", "left_out"),
+    [(TAP, {"other messages": 1, "without the message": 1}), (CDNS, {"no queries": 2})],
+)
+def test_messages_that_are_left_out(tmp_path: Path, octets: bytes, left_out: dict[str, int]) -> None:  # fmt: skip
+    found = replay(tmp_path / "c", octets)
+    assert (found.questions, found.left_out, found.problem) == ([WEB], left_out, "")
+
+
+@pytest.mark.parametrize("octets", [TAP, CDNS, gzip.compress(TAP), zstd.compress(CDNS)])
+def test_other_files_that_were_cut(tmp_path: Path, octets: bytes) -> None:
+    """Whatever is left is asked, and the end is told; a file of dnstap may end after any frame."""
+    whole = set(accumulate(map(len, TAPPED))) if octets == TAP else ()
+    for end in range(8, len(octets) - len(STOP)):
+        try:
+            assert bool(replay(tmp_path / "c", octets[:end]).problem) is (end not in whole)
+        except LoadError as error:
+            assert (", and there is no query before" in str(error)) is (end not in whole)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    octets=st.binary(max_size=60),
+    begin=st.sampled_from([START_FRAMES, CDNS[:12], CDNS[:30], CDNS[:60]]),
+)
+def test_any_octets_of_other_files(tmp_path: Path, octets: bytes, begin: bytes) -> None:
+    try:
+        replay(tmp_path / "c", begin + octets)
+    except LoadError as error:
+        assert str(tmp_path) in str(error)
+
+
+def test_a_port_is_one_of_packets(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match="-replay-port is for captures of packets, and "):
+        replay(tmp_path / "c", TAP, port=53)
+    version = cbor(["C-DNS", {0: 2, 1: 0, 3: []}, []])
+    with pytest.raises(LoadError, match="is C-DNS of version 2, and only 1 is read"):
+        replay(tmp_path / "c", version)

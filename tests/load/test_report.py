@@ -33,7 +33,7 @@ from hsdns.load.errors import LoadError
 from hsdns.load.generators.merge import merge
 from hsdns.load.histogram import Histogram, Percentile
 from hsdns.load.limits import read_limits
-from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.outcome import LOST, NO_REPLY, NOT_SENT, OTHER_QUESTION, UNMATCHED, pack_counts
 from hsdns.load.output.words import together_words
 from hsdns.load.pods import FORMS
 from hsdns.load.questions import Question
@@ -50,13 +50,26 @@ from hsdns.load.report import (
 )
 from hsdns.load.results import (
     OPEN,
+    EpisodeReport,
     EventReport,
     PropagationReport,
     Results,
     ServerReport,
+    VerdictReport,
+    episodes_of,
 )
 from hsdns.load.schedule import SECOND, Stage
-from hsdns.load.verify.judge import AHEAD, BEHIND, RIGHT, STALE, UNDECIDED, WRONG, Verdict
+from hsdns.load.verify.judge import (
+    AHEAD,
+    BEHIND,
+    RIGHT,
+    STALE,
+    UNDECIDED,
+    UNJUDGED,
+    UNKNOWN,
+    WRONG,
+    Verdict,
+)
 from hsdns.load.verify.verifier import Judged
 from hsdns.resolver import MODELS
 from hsdns.wire.iana import RRType
@@ -198,7 +211,14 @@ def results(*, lost: int = 0, late: int = 0, stale: bool = False) -> Results:
             verdict = Verdict(STALE, (number - 189) / 10)
         elif stale and number == 0:
             verdict = Verdict(UNDECIDED, 0.01, BEHIND)
+        elif stale and number < 4:
+            verdict = (
+                Verdict(WRONG, reason="owner") if number % 2 else Verdict(UNJUDGED, reason=UNKNOWN)
+            )
         found.add_verdict(Judged(number % 2, planned / SECOND, planned / SECOND, verdict))
+    if stale:
+        unmatched = pack_counts([(UNMATCHED, 1, OTHER_QUESTION, 2), (UNMATCHED, 1, NO_REPLY, 1)])
+        found.add_counts(unmatched)
     found.add_changes([0.5, 1.5])
     return found
 
@@ -233,6 +253,17 @@ def test_a_generator_that_was_the_limit(limits: str, status: int) -> None:
     assert {each.why for each in found.latency} == {"generator"}
     assert found.refused.startswith("the generator was the limit: it was late by 5.00 ms at p50, ")
     assert exit_status(whole) == status
+
+
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "stale answers, from the change that each lacked to its query => when answers were stale, and how many"))  # fmt: skip
+def test_episodes(given: str, expected: str) -> None:
+    found = VerdictReport()
+    for each in given.split():
+        since, until = map(float, each.split("-"))
+        found.lack(EpisodeReport(since, until, 1, (until - since) * 1000))
+    told = [f"{each.since_s:g}-{each.until_s:g} {each.count}" for each in found.episodes]
+    assert ", ".join(told) == expected
+    assert found.episodes == episodes_of(deepcopy(found.episodes))
 
 
 @pytest.mark.parametrize(("given", "expected"), columns(TABLES, "limits on the knee: found, held at and broken at => met or not, the rate that decides, and the status"))  # fmt: skip
@@ -304,7 +335,9 @@ ASKED = st.builds(
     st.none()
     | st.builds(Verdict, st.just(STALE), AGES)
     | st.builds(Verdict, st.just(UNDECIDED), AGES, st.sampled_from([BEHIND, AHEAD]))
-    | st.sampled_from([Verdict(RIGHT), Verdict(WRONG)]),
+    | st.sampled_from(
+        [Verdict(RIGHT), Verdict(WRONG, reason="ttl"), Verdict(UNJUDGED, reason=UNKNOWN)]
+    ),
 )
 
 
@@ -407,17 +440,13 @@ def test_names_of_a_cluster_that_changed_meanwhile() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "sentence"),
     [
-        (part(0, 2), with_plan(part(1, 2), seed=8), "b is of another plan than a, so they cannot be added; the runs differ in seed: a: 127.0.0.1 port 53: 7; b: 127.0.0.1 port 53: 8"),
-        (part(0, 2), with_plan(part(1, 2), timeout_ms=1), "b is of another plan than a, so they cannot be added"),
+        (part(0, 2), msgspec.structs.replace(with_plan(part(1, 2), seed=8), digest="e"), "b is of another plan than a, so they cannot be added; the runs differ in seed: a: 127.0.0.1 port 53: 7; b: 127.0.0.1 port 53: 8"),
+        (part(0, 2), msgspec.structs.replace(part(1, 2), digest="e"), "b is of another plan than a, so they cannot be added"),
         (part(0, 2), part(0, 2), "part 0/2 is there more than once: a, b"),
         (part(0, 2), part(1, 3), "these are portions of different plans: a: 0/2, b: 1/3"),
         (part(0, 2), with_plan(part(1, 2), part=""), "these are portions of different plans: b: all of it, a: 0/2"),
-        (part(0, 2), msgspec.structs.replace(part(1, 2), digest="e"), "b asks other questions than a, so they cannot be added; give all generators the same files"),
         (part(0, 2), msgspec.structs.replace(part(1, 2), started="2026-01-01T13:00:00.000Z"), f"b began at 2026-01-01T13:00:00.000Z, and a at {STARTED}, so they are no portions of one run; generators that meet at -coordinate begin together"),
         (report(results()), report(results()), "part 0/1 is there more than once: a, b"),
-        (part(0, 2), part(1, 2, limits=[]), "b has other limits than a, so they cannot be added: none, not stale>0"),
-        (part(0, 2), part(1, 2, name="x"), "b has other servers than a, so they cannot be added: x (127.0.0.1 port 53), not 127.0.0.1 port 53 (127.0.0.1 port 53)"),
-        (part(0, 2), part(1, 2, verdicts=None), "b has other slack than a, so they cannot be added: none, not 100 ms"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_added(first: Report, second: Report, sentence: str) -> None:

@@ -123,7 +123,7 @@ def run(
 def test_counts_and_answers_of_the_compiled_sender() -> None:
     counts = COUNTS, pack("=BIII", RCODE, 0, 0, 3) + pack("=BIII", RCODE + OF_KIND, 0, 0, 3)
     told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
-    answers = ANSWERS, outcomes((100, 101, 0x8400))[1]
+    answers = ANSWERS, outcomes((100, 101, 0x8500))[1]
     verifier = Verifier(Said(), [ONE], slack=0.1)
     (ended,), _ = run([[told, counts, answers]], seconds=8, verifier=verifier)
     whole = ended.whole()
@@ -132,7 +132,7 @@ def test_counts_and_answers_of_the_compiled_sender() -> None:
 
 def test_a_question_that_is_told() -> None:
     question = (QUESTION, pack_question(1, Question(NAME, RRType.AAAA, "search")))
-    asked = (OUTCOMES, pack_outcomes([(1, 0x8402, 0, BEGIN, BEGIN, BEGIN + MS)]))
+    asked = (OUTCOMES, pack_outcomes([(1, 0x8502, 0, BEGIN, BEGIN, BEGIN + MS)]))
     said = Said()
     (ended,), _ = run([[question, asked]], verifier=Verifier(said, [ONE]))
     assert ended.kinds["search", RRType.AAAA].counts.answered == 1
@@ -154,8 +154,8 @@ def test_a_limit_ends_the_run_of_the_server_that_is_above_it() -> None:
     limits = read_limits("loss>1:abort,nxdomain>9:abort", verifies=False)
     lost = outcomes((10, 0, 0), (20, 0, 0))
     ended, sending = run(
-        [[outcomes((10, 12, 0x8400))], [lost], [outcomes((30, 40, 0x8400))]],
-        [[outcomes((10, 12, 0x8400))], [outcomes((20, 0, 0))]],
+        [[outcomes((10, 12, 0x8500))], [lost], [outcomes((30, 40, 0x8500))]],
+        [[outcomes((10, 12, 0x8500))], [outcomes((20, 0, 0))]],
         options=RunOptions(limits=limits),
         seconds=9.0,
     )
@@ -169,8 +169,8 @@ def test_interrupted_by_what_is_asked() -> None:
     """Said once, and no step is lost."""
     said = iter((False, True))
     steps: list[list[Message] | BaseException] = [
-        [outcomes((10, 12, 0x8400))],
-        [outcomes((20, 30, 0x8400))],
+        [outcomes((10, 12, 0x8500))],
+        [outcomes((20, 30, 0x8500))],
     ]
     options = RunOptions(interrupted=lambda: next(said, False))
     (ended,), (sending,) = run(steps, options=options, seconds=60)
@@ -179,7 +179,7 @@ def test_interrupted_by_what_is_asked() -> None:
 
 
 def test_what_was_over_before_an_interruption_is_whole() -> None:
-    ended, _ = run([[outcomes((10, 12, 0x8400))]], [[], [], [], KeyboardInterrupt()], seconds=1)
+    ended, _ = run([[outcomes((10, 12, 0x8500))]], [[], [], [], KeyboardInterrupt()], seconds=1)
     assert [each.server.ended for each in ended] == ["", INTERRUPTED]
 
 
@@ -193,7 +193,7 @@ def test_answers_are_judged_and_changes_counted() -> None:
     verifier = Verifier(said, [ONE], slack=0.1)
     told = (REPLY, (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + reply(1))
     steps: list[list[Message] | BaseException] = [
-        [told, outcomes((100, 101, 0x8400), (7000, 7001, 0x8400)), (FORGET, pack_numbers([1]))]
+        [told, outcomes((100, 101, 0x8500), (7000, 7001, 0x8500)), (FORGET, pack_numbers([1]))]
     ]
     # `told` says the state until 10.0; the begin is 5.0, so the second one is asked for at 12.0.
     options = RunOptions(lambda: [5.5, 10.0])
@@ -221,7 +221,7 @@ def results(*, slow: range = range(0), lost: range = range(0), late: range = ran
                 if second in lost and number == 99
                 else planned + (20 if second in slow else 1) * MS
             )
-            found.add([(0, 0x8400, 0, planned, sent, received)])
+            found.add([(0, 0x8500, 0, planned, sent, received)])
     return found  # fmt: skip
 
 

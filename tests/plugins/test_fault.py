@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,12 +81,11 @@ def test_pods_are_those_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     find = pod_finder(plugins)
     assert find is not None
 
-    class Pods:
-        of_client = {"10.0.0.1": (b"shop", "web-0"), "10.0.0.3": (b"shop", "db-0")}.get
-        labels = {(b"shop", "web-0"): {"app": "web"}}
+    keys = {"10.0.0.1": (b"shop", "web-0"), "10.0.0.3": (b"shop", "db-0")}
+    labels = {(b"shop", "web-0"): {"app": "web"}}
 
     class Store:
-        pods = Pods
+        pods = SimpleNamespace(of_client=keys.get, labels=labels)
 
     monkeypatch.setattr(Kubernetes, "store", Store)
     assert block.knows_pods

@@ -83,9 +83,11 @@ def test_a_slow_answer_takes_virtual_time(resolver: str) -> None:
 
 
 def test_within() -> None:
-    packet = Packet(0.0, "udp", 0, "u1", 1, RRType.A, "h.example.com")
     answer = Answer(addresses=("192.0.2.1",) * 60)
-    sizes = {size: len(within(answer, packet, size)) for size in (510, 511, 512, 65535)}
+    sizes = {
+        size: len(within(answer, RRType.A, "h.example.com", size))
+        for size in (510, 511, 512, 65535)
+    }
     assert sizes == {510: 29, 511: 30, 512: 30, 65535: 60}, "as many as fit, 31 + 30 * 16 octets"
 
 

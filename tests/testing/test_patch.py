@@ -112,6 +112,7 @@ def test_all_is_as_before_at_the_end(web: Cluster) -> None:
 @pytest.mark.parametrize(("call", "expected"), calls("lookups"))
 def test_lookups(web: Cluster, call: str, expected: str) -> None:
     """Forward and reverse, of names and of numbers; what was kept from before, or asks elsewhere, is refused."""
+    web.service("here", headless=True).endpoints("127.0.0.1")
     kept = {f"kept_{each}": getattr(_socket, each) for each in LOOKUPS[1:]}
     with web.patch(), socket.socket(type=socket.SOCK_DGRAM) as udp:
         try:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from hsdns.server.runtime import ServerRuntime
     from hsdns.wire.message import Query
 
+PATIENCE: Final = 60.0  # seconds for the cluster
+SILENT: Final = 3.0  # seconds of the preparation after which its steps are told
 SWITCH_INTERVAL: Final = 0.0005  # seconds that another thread may hold the interpreter
 Choose = Callable[[Sequence[Kubernetes]], Questions | Awaitable[Questions]]
 T = TypeVar("T")
@@ -86,6 +88,7 @@ class LoadCluster:
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None
         self._thread = threading.Thread(target=self._run, name="cluster", daemon=True)
+        self._began = time.monotonic()
 
     def __enter__(self) -> LoadCluster:
         sys.setswitchinterval(SWITCH_INTERVAL)
@@ -100,7 +103,8 @@ class LoadCluster:
     def __exit__(self, *error: object) -> None:
         with contextlib.suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._cancel)
-        self._thread.join()
+        if self._ready.done() or self._own is not None:  # else nothing has to be removed
+            self._thread.join()
 
     def call(self, coro: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine in the cluster's thread."""
@@ -149,6 +153,10 @@ class LoadCluster:
             if not self._ready.done():
                 self._ready.set_exception(error)
 
+    def _tell(self, sentence: str) -> None:
+        if (passed := time.monotonic() - self._began) > SILENT:
+            complain(f"{sentence} ({passed:.0f} s)")
+
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -166,13 +174,17 @@ class LoadCluster:
             self.runtime = runtime
             writer: ApiWriter | None = None
             try:
-                await wait_for_clusters(runtime, blocks, is_whole=not self.within)
+                await wait_for_clusters(runtime, blocks, is_whole=not self.within, limit=PATIENCE)
+                self._tell(
+                    f"{sum(len(each.store.services.values) for each in blocks)} Services are read"
+                )
                 if self.changes_api:
                     writer = _writer(_only(blocks))
                     await self._make_namespace(_only(blocks), writer)
                 questions = self.choose(blocks)
                 self.questions = questions if isinstance(questions, Questions) else await questions
                 self.awaited = self._first()
+                self._tell(f"{len(self.questions.all)} questions are there")
                 if self.verifies:
                     grows = self.questions.pods is not None
                     self.truth = Truth(
@@ -183,6 +195,7 @@ class LoadCluster:
                         leads=self.serves is not None,
                         known=self.questions.known,
                     )
+                    self._tell("their right answers are known")
                 if self.serves is not None:
                     await self._open_api(_only(blocks), *self.serves)
                 self._ready.set_result(None)

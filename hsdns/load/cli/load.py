@@ -54,9 +54,10 @@ from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
 from hsdns.load.errors import LoadError, naming_files
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
 from hsdns.load.limits import Limit
-from hsdns.load.pods import PodPlan, check_lengths, resolv_confs
-from hsdns.load.questions import Question, Questions, read_queries
+from hsdns.load.pods import PodPlan, check_names, resolv_confs
+from hsdns.load.questions import LABEL_LEN, Question, Questions, read_queries
 from hsdns.load.schedule import Portion, Stage
+from hsdns.wire.name import MAX_NAME_LEN
 
 if TYPE_CHECKING:
     from hsdns.cli.command import Command
@@ -167,7 +168,7 @@ def _run(
     counted, clocks = [each.report() for each in servers], []
     if generator.meeting is not None:
         clocks = [generator.meeting.clock()]
-        started = datetime.fromtimestamp(generator.meeting.start.at / 1e9, UTC)
+        started = datetime.fromtimestamp(generator.meeting.start / 1e9, UTC)
     at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     report = Report(
         FORMAT,
@@ -218,16 +219,22 @@ def _load(
     from hsdns.load.run import Loaded, RunOptions, carry_out
     from hsdns.load.send.process import SenderProcess
     from hsdns.load.send.processors import AUTO, NONE
+    from hsdns.load.send.sockets import check_sources
     from hsdns.load.send.udp import sockets_for, window_for
     from hsdns.load.verify.verifier import Verifier
+    from hsdns.resolver import go
 
     flags, schedule = settings.flags, settings.schedule
     queries = [each.query(flags.edns) for each in questions.all]
     fastest = schedule.fastest if settings.replay is None else settings.replay.fastest
-    sockets = sockets_for(fastest, settings.timeout, settings.sockets)
+    sockets = len(settings.clients) or sockets_for(fastest, settings.timeout, settings.sockets)
     allow_descriptors(settings, sockets)
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
+    for family_and_address in places if settings.clients else ():
+        check_sources(settings.clients, *family_and_address)
     truth = cluster.truth if cluster is not None else None
+    # Of pods, some resolvers send an OPT record and some do not, so one in a reply is never wrong.
+    edns = flags.edns if questions.pods is None else go.EDNS_SIZE
     told = _plan(settings, questions, sockets, generator.portion)
     with ExitStack() as stack:
         loaded = []
@@ -248,8 +255,12 @@ def _load(
                 streams=settings.streams,
                 window=window_for(fastest, settings.timeout, schedule.largest),
                 mixes=[list(each) for each in questions.mixes],
+                clients=settings.clients,
+                labels=flags.random_labels,
             )
-            verifier = None if truth is None else Verifier(truth, questions.all, flags.slack)
+            verifier = None
+            if truth is not None:
+                verifier = Verifier(truth, questions.all, flags.slack, edns, flags.ttl)
             # Where answers are judged, or several processes send, this one needs more than what is left.
             is_free = truth is None and len(places) == 1
             cpu = NONE if flags.cpu == AUTO and not is_free else flags.cpu
@@ -322,18 +333,15 @@ def _essence(settings: LoadSettings, questions: Questions, plan: PlanReport) -> 
     from hsdns.load.generators.merge import alike
     from hsdns.load.report import plain
 
-    flags, content = settings.flags, ""
-    if (
-        not flags.has_cluster or settings.replay is not None
-    ):  # the names of a cluster may change meanwhile
-        octets = [each.octets(flags.edns) for each in questions.all]
-        content = digest({"questions": octets, "recorded": questions.recorded})
+    flags = settings.flags
+    given = questions.all if flags.queries or flags.replay else ()  # names of a cluster may change
+    octets = [each.octets(flags.edns) for each in given]
     return {
         **plain(alike(plan)),
         "servers": [str(each) for each in settings.targets],
         "limits": [each.text for each in settings.limits],
         "slack": flags.slack if flags.verify else None,
-        "content": content,
+        "content": digest({"questions": octets, "recorded": questions.recorded}),
     }
 
 
@@ -437,15 +445,9 @@ class Generator(NamedTuple):
     api: JobApi | None = None
     meeting: Meeting | None = None
 
-    def find(self) -> tuple[str, int] | None:
-        """The address of the coordinator; None if it is not known yet."""
-        if self.job is None or self.api is None or self.portion.part == 0:
-            return self.place
-        return self.api.coordinator(self.job)
-
     def begin(self, plan: dict[str, Any]) -> int:
         """When to begin, in nanoseconds of the monotonic clock, 0 for at once; wait for the others; raise LoadError."""
-        return 0 if self.meeting is None else self.meeting.begin(plan).begin
+        return 0 if self.meeting is None else self.meeting.begin(plan)
 
     def put(self, report: bytes) -> str:
         """Write the report to the place for all pods of the Job; return where; raise LoadError."""
@@ -479,16 +481,20 @@ def meeting_of(generator: Generator) -> Iterator[Meeting | None]:
         return
     from hsdns.load.generators.meeting import Coordinator, Meeting
 
+    place, job, api = generator.place, generator.job, generator.api
+    is_first = generator.portion.part == 0
+
+    def find() -> tuple[str, int] | None:
+        return place if is_first or job is None or api is None else api.coordinator(job)
+
     with ExitStack() as stack:
-        if generator.portion.part == 0:
-            coordinator = stack.enter_context(Coordinator(generator.place, generator.portion.parts))
-            host, port = generator.place[0], coordinator.port
-            generator = generator._replace(place=(host, port))
-            if generator.job is not None and generator.api is not None:
-                generator.api.put_coordinator(generator.job, host, port)
+        if is_first:
+            place = stack.enter_context(Coordinator(place, generator.portion.parts)).place
+            if job is not None and api is not None:
+                api.put_coordinator(job, *place)
         main = threading.main_thread().ident or 0
         interrupt = partial(signal.pthread_kill, main, signal.SIGTERM)
-        yield stack.enter_context(Meeting(generator.portion, generator.find, complain, interrupt))
+        yield stack.enter_context(Meeting(generator.portion, find, complain, interrupt))
 
 
 def _api() -> JobApi:
@@ -506,6 +512,16 @@ _SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server anyw
 
 def questions_of(settings: LoadSettings, blocks: Sequence[Kubernetes] = ()) -> Questions:
     """The questions; raise LoadError or OSError.  `blocks` are those of the cluster, if there is one."""
+    found, flags = _questions(settings, blocks), settings.flags
+    for each in found.all if flags.random_labels else ():
+        if len(each.name.wire) + LABEL_LEN + 1 > MAX_NAME_LEN:
+            raise LoadError(f"-random-labels: {each.name.to_text()} is too long for another label")
+    if flags.do:
+        found = found._replace(all=[each._replace(do=True) for each in found.all])
+    return found
+
+
+def _questions(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> Questions:
     from hsdns.load.cluster.names import cluster_questions
 
     flags, replay = settings.flags, settings.replay
@@ -553,7 +569,7 @@ def _pods(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
         weights,
         flags.seed,
     )
-    check_lengths(plan)
+    check_names(plan)
     return plan
 
 
@@ -565,10 +581,19 @@ def in_words(settings: LoadSettings, questions: Questions) -> str:
         kinds = ", ".join(dict.fromkeys(each.kind for each in pods.targets))
         where = f"{pods.count} pods ({resolvers}) in {len(pods.namespaces)} namespaces"
         return f"lookups of {where}, {len(pods.targets)} names: {kinds}"
+    count, is_replay = len(settings.clients), settings.replay is not None
+    own = (
+        ["each client with its own socket" if is_replay else f"from {count} clients"]
+        if count
+        else []
+    )
+    own += ["with random labels"] if flags.random_labels else []
+    own += ["with DO"] if flags.do else []
+    more = "".join(f", {each}" for each in own)
     if settings.replay is not None:
-        return settings.replay.what
+        return f"{settings.replay.what}{more.replace(',', ';', 1)}"
     groups = ", ".join(dict.fromkeys(each.group for each in questions.all))
-    return f"{len(questions.all)} questions of {flags.queries or f'the cluster: {groups}'}"
+    return f"{len(questions.all)} questions of {flags.queries or f'the cluster: {groups}'}{more}"
 
 
 PATIENCE: Final = 10.0  # seconds for a server to answer again after a step

@@ -49,12 +49,12 @@ class PlanFile:
 
     def beside(self, given: Sequence[str]) -> list[str]:
         """The words of all keys that the words of a command line do not replace."""
-        words = (each for each in given if each.startswith("-"))
-        self.replaced = {each.lstrip("-").partition("=")[0] for each in words}
+        flags = (each.lstrip("-").partition("=")[0] for each in given if each.startswith("-"))
+        self.replaced = set(flags)
         if "rate" in self.replaced:
             self.stages = []
-        kept = (words for name, words in self.words.items() if name not in self.replaced)
-        return [word for words in kept for word in words]
+        kept = self.words.keys() - self.replaced
+        return [word for name in self.words if name in kept for word in self.words[name]]
 
     @contextmanager
     def naming(self) -> Iterator[None]:
@@ -126,34 +126,27 @@ def _read(path: str, node: Any, flags: Mapping[str, Flag], *, is_stage: bool) ->
             if not found.stages:
                 raise LoadError(f"{place}: stages are a list of stages such as - {{rate: 1000}}")
         else:
-            found.words[name] = _words(name, _texts(name, value, path), flags[name])
+            found.words[name] = _words(name, value, path, flags[name])
     for name in ("rate", "time") if found.stages else ():
         if name in found.places:
             raise LoadError(f"{found.places[name]}: the stages say their {name}; leave {name} out")
     return found
 
 
-def _words(name: str, texts: list[str], flag: Flag) -> list[str]:
-    """The words of a command line."""
-    if flag.kind is list:
-        return [f"-{name}", *texts]
-    return [f"-{name}={','.join(texts)}"]
-
-
-def _texts(name: str, node: Any, path: str) -> list[str]:
-    """The words of a value: one, those of a list, or those of a mapping."""
+def _words(name: str, node: Any, path: str, flag: Flag) -> list[str]:
+    """The words of a command line; raise LoadError."""
     if isinstance(node, yaml.ScalarNode):
-        if not node.value:
-            raise LoadError(f"{_position(path, node)}: {name} has no value; give it one")
-        return [node.value]
-    found = []
-    for each in node.value:
-        pair = each if isinstance(each, tuple) else (each,)
-        if not all(isinstance(part, yaml.ScalarNode) for part in pair):
-            place = _position(path, pair[-1])
-            raise LoadError(f"{place}: {name} is a word, or a list or mapping of words")
-        found.append("=".join(part.value for part in pair))
-    return found
+        texts = node.value.split() if flag.kind is list else [node.value]
+    else:
+        pairs = [each if isinstance(each, tuple) else (each,) for each in node.value]
+        for part in (part for pair in pairs for part in pair):
+            if not isinstance(part, yaml.ScalarNode):
+                place = _position(path, part)
+                raise LoadError(f"{place}: {name} is a word, or a list or mapping of words")
+        texts = ["=".join(part.value for part in pair) for pair in pairs]
+    if not any(texts):
+        raise LoadError(f"{_position(path, node)}: {name} has no value; give it one")
+    return [f"-{name}", *texts] if flag.kind is list else [f"-{name}={','.join(texts)}"]
 
 
 def _position(path: str, node: Any) -> Position:

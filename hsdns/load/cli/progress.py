@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.command import FlagError, complain
 from hsdns.load.histogram import us_to_text
-from hsdns.load.verify.judge import RIGHT, UNDECIDED
+from hsdns.load.verify.judge import NOT_BAD, RIGHT
 from hsdns.wire import printable
 
 if TYPE_CHECKING:
@@ -50,11 +50,7 @@ def line(results: Results, seconds: float, length: float) -> str:
     if counts.lost:
         parts.append(f"lost {counts.lost}")
     if verdicts:
-        parts += [
-            f"{word} {number}"
-            for word, number in verdicts.items()
-            if word not in (RIGHT, UNDECIDED)
-        ]
+        parts += [f"{word} {number}" for word, number in verdicts.items() if word not in NOT_BAD]
         parts.append(f"{verdicts.get(RIGHT, 0)} right")
     return ", ".join(parts)
 

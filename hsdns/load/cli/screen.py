@@ -19,7 +19,7 @@ from rich.text import Text
 
 from hsdns.load.histogram import Percentile, highest_in, us_to_text
 from hsdns.load.results import Counts, Results, Second, measured_of, together, without_histograms
-from hsdns.load.verify.judge import RIGHT, UNDECIDED
+from hsdns.load.verify.judge import NOT_BAD, RIGHT
 from hsdns.wire import printable
 
 SHOWN: Final = 3  # seconds that figures cover
@@ -131,7 +131,7 @@ def _verdicts(verdicts: Mapping[str, int], worst_age_ms: float) -> Text:
     line.append(f"right {verdicts.get(RIGHT, 0):,}", "green")
     for word, count in verdicts.items():
         if word != RIGHT and count:
-            line.append(f"  {word} {count:,}", "dim" if word == UNDECIDED else "red")
+            line.append(f"  {word} {count:,}", "dim" if word in NOT_BAD else "red")
     if worst_age_ms:
         line.append(f"  by {us_to_text(worst_age_ms * 1000)} at most", "dim")
     return line

@@ -40,9 +40,10 @@ from hsdns.load.plan import (
     StreamPlan,
     Target,
     check_schedule,
+    read_clients,
     read_targets,
 )
-from hsdns.load.pods import FORMS, RESOLVERS
+from hsdns.load.pods import FORMS, RESOLVERS, types_of
 from hsdns.load.questions import read_shares
 from hsdns.load.replay import Replay, read_replay
 from hsdns.load.schedule import (
@@ -57,14 +58,16 @@ from hsdns.load.schedule import (
     read_stages,
 )
 from hsdns.load.send.processors import AUTO, NONE
+from hsdns.load.verify.message import MOST_TTL
 from hsdns.load.verify.verifier import SLACK
-from hsdns.resolver import MODELS
+from hsdns.resolver import MODELS, looks_up
 from hsdns.wire.name import Name
 
 PERFDATA: Final = "perfdata"
 TIMEOUT: Final = 2.0  # seconds
 SOCKETS: Final = 4
 MOST_SOCKETS: Final = 20_000  # of the 28,000 ports that Linux gives by default
+DO_SIZE: Final = 1232  # octets; what fits into a packet of IPv6
 PROBES: Final = 0.1  # of the queries
 MOST_PODS: Final = 100_000
 POD_SOCKETS: Final = 64
@@ -109,6 +112,10 @@ def _float(text: str) -> float:
         return float(text)
     except ValueError:
         return -1.0
+
+
+# Those that look up addresses.
+_PROGRAMS: Final = {name: model for name, model in MODELS.items() if looks_up(name, types_of(""))}
 
 
 def _shares(name: str, text: str, known: Mapping[str, Any], usual: Mapping[str, int], what: str) -> Flag:  # fmt: skip
@@ -231,7 +238,7 @@ class LoadFlags(ReportCommand):
 
     pods: Annotated[int | None, _count(
         "pods that look names up as their resolvers do; -rate is lookups a second", MOST_PODS)] = None
-    resolvers: Annotated[dict[str, int], _shares("resolvers", "pods' resolvers", MODELS, RESOLVERS, "resolver")
+    resolvers: Annotated[dict[str, int], _shares("resolvers", "pods' programs", _PROGRAMS, RESOLVERS, "program")
     ] = field(default_factory=partial(dict, RESOLVERS))
     forms_: Annotated[dict[str, int], _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name")
     ] = field(default_factory=partial(dict, FORMS))
@@ -245,10 +252,16 @@ class LoadFlags(ReportCommand):
     ] = ""
     speed: Annotated[float, flag("how many times as fast as they were recorded (default 1)", "NUMBER", read=_speed)
     ] = 1.0
-    replay_port: Annotated[int, flag("port to which the queries of a capture went (default 53)", "PORT", low=1)] = 53
+    replay_port: Annotated[int | None, flag(
+        "port to which the queries of a capture of packets went (default 53)", "PORT", low=1)] = None
+    clients: Annotated[tuple[str, ...], flag(
+        "addresses of this machine, each a client with a socket or connection of its own, or `any` address for each "
+        "client of -replay", "NETWORK", read=_unless_empty(read_clients, ()))] = ()
+    random_labels: Annotated[bool, flag("put a random label before each name, so that no cache has it")] = False
     replay_broken: Annotated[bool, flag("replay a broken file as far as it is whole")] = False
 
     seed: Annotated[int, _count("seed of all that is drawn (default 1)", 999_999_999, low=0)] = 1
+    do: Annotated[bool, flag(f"ask for DNSSEC (the DO bit), with -edns {DO_SIZE} unless that is given")] = False
     edns: Annotated[int, _count("payload size of an EDNS record (default: without one)", 65535, "OCTETS", 512)] = 0
     timeout: Annotated[float, _time("when a query is lost (default 2s)")] = TIMEOUT
     sockets: Annotated[int | None, _count(
@@ -275,6 +288,7 @@ class LoadFlags(ReportCommand):
 
     verify: Annotated[bool, flag("judge each answer by a watch of the same cluster")] = False
     slack: Annotated[float, _time("how far apart the watches of server and generator may be (default 100ms)")] = SLACK
+    ttl: Annotated[int, _count(f"highest right TTL in seconds (default {MOST_TTL})", 604_800, low=0)] = MOST_TTL
     api: Annotated[tuple[str, int] | None, flag(
         "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
         read=_unless_empty(partial(_host_and_port, "api"), None))] = None
@@ -353,7 +367,7 @@ STREAM_FLAGS: Final = ("transport", "retry-tcp", *_FOR)
 _CLUSTER: Final = ("source", "conf")
 # Flags that have no effect without another one, and that one.
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
-    "slack": ("verify",),
+    **dict.fromkeys(("slack", "ttl"), ("verify",)),
     "churn": ("api", "churn-api"),
     **dict.fromkeys(("churn-api", "churn-kinds"), ("churn",)),
     "probes": ("verify",),
@@ -384,6 +398,9 @@ _EXCLUDED: Final = (
      f"-{{}} is for all queries, but resolvers have their own ways: -resolv-options edns0 is for glibc; {_OUT}"),
     ("pods", ("timeout",), f"-{{}} is for queries, but resolvers have their own: -resolv-options timeout:2; {_OUT}"),
     ("pods", STREAM_FLAGS, "-{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
+    ("clients", ("pods", "sockets", "connections"), f"-{{}}: each client of -clients has its own; {_OUT}"),
+    ("random-labels", ("verify", "pods"), f"-{{}} is about names that there are; {_OUT}"),
+    ("do", ("pods", "replay"), f"-{{}}: its queries say themselves what they ask for; {_OUT}"),
     ("tls-insecure", ("tls-ca",), f"-tls-insecure trusts any certificate, -tls-ca only some; {_OUT}"),
     ("find-knee", ("part", "job"), "-find-knee: one generator searches, at its own times; leave -{} out"),
     ("replay", ("stages",), "-{} are those of the recording; leave them or -replay out"),
@@ -407,6 +424,7 @@ class LoadSettings(NamedTuple):
     timeout: float
     sockets: int
     wait: float
+    clients: list[str]
     probes: float
     limits: list[Limit]
     mix: dict[str, int] | None
@@ -434,7 +452,10 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
     check_live(flags.live)
     if not flags.timeout:
         raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")
-    streams, limits = _streams(flags), []
+    if flags.do:
+        flags.edns = flags.edns or DO_SIZE
+    clients = _clients(flags, replay)
+    streams, limits = _streams(flags, len(clients)), []
     if flags.fail_if:
         limits = read_limits(
             flags.fail_if, verifies=flags.verify, has_pods=has_pods, finds_knee=flags.find_knee
@@ -445,7 +466,8 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         targets=targets,
         schedule=schedule,
         timeout=_longest_timeout(flags) if has_pods else flags.timeout,
-        sockets=flags.sockets or (POD_SOCKETS if has_pods else SOCKETS),
+        sockets=len(clients) or flags.sockets or (POD_SOCKETS if has_pods else SOCKETS),
+        clients=clients,
         wait=flags.wait,
         probes=_probes(flags, streams, schedule),
         limits=limits,
@@ -472,7 +494,18 @@ def _check_together(flags: LoadFlags) -> None:
         raise FlagError(f"-churn-api needs -conf, {_API}")
 
 
-def _streams(flags: LoadFlags) -> StreamPlan | None:
+def _clients(flags: LoadFlags, replay: Replay | None) -> list[str]:
+    """The source address of each client; none if queries are not those of clients; raise FlagError."""
+    found = flags.clients
+    if found == ("",) and replay is None:
+        raise FlagError("-clients any is for those of -replay; give addresses such as 127.1.0.0/24")
+    count = replay.clients if replay is not None and found else len(found)
+    if count > MOST_SOCKETS:
+        raise FlagError(f"-clients: {count} clients are more than {MOST_SOCKETS}; leave it out")
+    return [found[at % len(found)] for at in range(count)]
+
+
+def _streams(flags: LoadFlags, clients: int) -> StreamPlan | None:
     """The connections; None for UDP only.  Raise FlagError."""
     transport = flags.transport
     if transport != UDP:
@@ -491,7 +524,7 @@ def _streams(flags: LoadFlags) -> StreamPlan | None:
         return None
     return StreamPlan(
         used,
-        flags.connections,
+        clients or flags.connections,
         flags.pipeline,
         flags.queries_per_connection,
         STAYS if flags.idle is None else round(flags.idle * 1e9),

@@ -91,6 +91,7 @@ class JobApi:
     def __init__(self, source: AccessSource, namespace: str) -> None:
         self._source = source
         self.namespace = namespace
+        self._maps = f"/api/v1/namespaces/{quote(namespace)}/configmaps"
 
     def job(self, name: str) -> Job:
         """Read a Job."""
@@ -120,11 +121,12 @@ class JobApi:
 
     def coordinator(self, job: Job) -> tuple[str, int] | None:
         """The address of the coordinator; None if it is not there yet."""
-        found = self._ask("GET", self._path(f"{job.name}-{MEETING}"), may_miss=True)
-        # One of an earlier Job of this name is deleted with it, but later.
-        if found is None or found["metadata"]["ownerReferences"][0]["uid"] != job.uid:
-            return None
-        return found["data"]["host"], int(found["data"]["port"])
+        name = f"?fieldSelector=metadata.name%3D{quote(job.name)}-{MEETING}"
+        for each in self._ask("GET", f"{self._maps}{name}")["items"]:
+            # One of an earlier Job of this name is deleted with it, but later.
+            if each["metadata"]["ownerReferences"][0]["uid"] == job.uid:
+                return each["data"]["host"], int(each["data"]["port"])
+        return None
 
     def own_address(self) -> str:
         """The address of this pod, as the API server and other pods see it."""
@@ -135,22 +137,13 @@ class JobApi:
             found.connect(place)
             return str(found.getsockname()[0])
 
-    def _path(self, name: str) -> str:
-        return f"/api/v1/namespaces/{quote(self.namespace)}/configmaps/{quote(name)}"
-
     def _put(self, name: str, content: dict[str, Any], job: Job) -> None:
         body = config_map(name, self.namespace, job) | content
-        self._ask("PATCH", f"{self._path(name)}?fieldManager=hsdns-load&force=true", body)
+        path = f"{self._maps}/{quote(name)}?fieldManager=hsdns-load&force=true"
+        self._ask("PATCH", path, body)
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        *,
-        may_miss: bool = False,
-    ) -> Any:
-        """Send one request; return the object of the response, None if it `may_miss` and does."""
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send one request; return the object of the response."""
 
         async def send() -> tuple[int, str]:
             writer = ApiWriter(self._source, "-job")
@@ -161,8 +154,6 @@ class JobApi:
                 await writer.close()
 
         status, text = asyncio.run(send())
-        if status == 404 and may_miss:
-            return None
         if status >= 400:
             place, why = path.partition("?")[0], message_of(text)
             raise LoadError(f"the API server answers {method} {place} with {status}: {why}")

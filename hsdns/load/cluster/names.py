@@ -39,11 +39,12 @@ MOST: Final = 200_000  # names of each kind
 _ABSENT_NAMES: Final = 4  # in each namespace
 
 
-# The same for lookups of pods: names with addresses, and names outside the cluster, if there are any.
+# The same for lookups of pods: names with addresses, ports of Services, and names outside the cluster, if any.
 POD_KINDS: Final[Mapping[str, int]] = {
     "service": 50,
     "headless": 20,
     "endpoint": 10,
+    "srv": 0,
     ABSENT: 10,
     EXTERNAL: 10,
 }
@@ -51,7 +52,7 @@ POD_KINDS: Final[Mapping[str, int]] = {
 
 def read_mix(text: str, known: Mapping[str, int] = KINDS) -> dict[str, int]:
     """Read -mix: `KIND=SHARE`, separated by commas; raise LoadError.  Shares are relative to their sum."""
-    unknown = f" that resolvers look addresses up of; there are {', '.join(known)}"
+    unknown = f" that pods look up; there are {', '.join(known)}"
     return read_shares(
         text,
         known,

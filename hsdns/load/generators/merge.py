@@ -79,7 +79,7 @@ def _server(servers: Sequence[ServerReport], names: Sequence[str], missing: str)
 def _limits_of(report: Report) -> list[Limit]:
     """The limits of a report, parsed again from their texts."""
     server = report.servers[0]
-    texts = ",".join(_limits(report))
+    texts = ",".join(limit.limit for limit in server.limits)
     if not texts:
         return []
     return read_limits(
@@ -111,27 +111,12 @@ def _missing(reports: Sequence[Named]) -> str:
 
 
 def _check_alike(first_name: str, first: Report, name: str, report: Report) -> None:
-    """Raise LoadError if the reports have different plans."""
-    if alike(report.plan) != alike(first.plan):
+    """Raise LoadError if the reports are of different runs."""
+    if report.digest != first.digest:
         told = differences(shown_together([(first_name, first), (name, report)]))
         raise LoadError(
             f"{name} is of another plan than {first_name}, so they cannot be added"
             + "".join(f"; {each}" for each in told)
-        )
-    for what, mine, theirs in (
-        ("servers", _servers(first), _servers(report)),
-        ("limits", _limits(first), _limits(report)),
-        ("slack", _slacks(first), _slacks(report)),
-    ):
-        if mine != theirs:
-            raise LoadError(
-                f"{name} has other {what} than {first_name}, so they cannot be added: "
-                f"{', '.join(theirs) or 'none'}, not {', '.join(mine) or 'none'}"
-            )
-    if report.digest != first.digest:
-        raise LoadError(
-            f"{name} asks other questions than {first_name}, so they cannot be added; "
-            "give all generators the same files"
         )
     if report.started != first.started:
         raise LoadError(
@@ -146,18 +131,6 @@ def alike(plan: PlanReport) -> PlanReport:
         words = plan.what.partition(OF_CLUSTER)[2]
         return msgspec.structs.replace(plan, part="", questions=0, what=words)
     return msgspec.structs.replace(plan, part="")
-
-
-def _servers(report: Report) -> list[str]:
-    return [f"{each.name} ({each.target})" for each in report.servers]
-
-
-def _limits(report: Report) -> list[str]:
-    return [limit.limit for limit in report.servers[0].limits]
-
-
-def _slacks(report: Report) -> list[str]:
-    return [f"{each.verdicts.slack_ms:g} ms" for each in report.servers if each.verdicts]
 
 
 def _machine(machines: Sequence[Machine]) -> Machine:

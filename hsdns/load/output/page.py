@@ -31,10 +31,11 @@ from hsdns.load.output.words import (
     plan_words,
     rates,
     shown,
+    unmatched,
 )
 from hsdns.load.report import Report, plain
 from hsdns.load.results import Second, ServerReport, together
-from hsdns.load.verify.judge import RIGHT, UNDECIDED, VERDICTS
+from hsdns.load.verify.judge import NOT_BAD, RIGHT, UNJUDGED, VERDICTS
 from hsdns.wire import printable
 
 MOST: Final = 150  # columns of a server
@@ -224,6 +225,8 @@ def _notes(servers: Sequence[Shown]) -> Iterator[Note]:
         if server.ended:
             text = f"{of}{server.ended}; the figures are of the {server.seconds:g} s until then."
             yield "bad", "Not whole", text
+        if told := unmatched(server):
+            yield "warn", "No answer", f"{of}{told}."
         if server.refused:
             yield "warn", "Left out", f"{of}{server.refused}."
         for limit in server.limits:
@@ -231,9 +234,9 @@ def _notes(servers: Sequence[Shown]) -> Iterator[Note]:
             yield style, word, f"{of}{limit.limit}: {limited(limit)}"
         if server.verdicts is not None:
             counts = server.verdicts.counts
-            bad = [word for word in VERDICTS if counts[word] and word not in (RIGHT, UNDECIDED)]
+            bad = [word for word in VERDICTS if counts[word] and word not in NOT_BAD]
             told = ", ".join(f"{counts[word]} {word}" for word in bad)
-            judged = sum(counts.values())
+            judged = sum(counts.values()) - counts.get(UNJUDGED, 0)
             if told:
                 yield "bad", "Not right", f"{of}{told}, of {judged} answers that were judged."
             elif judged:

@@ -32,6 +32,7 @@ from hsdns.load.output.words import (
     shown,
     since_begin,
     together_words,
+    unmatched,
 )
 from hsdns.load.report import KneeReport, Report
 from hsdns.load.results import PropagationReport, ServerReport, VerdictReport
@@ -102,6 +103,8 @@ def _server(server: ServerReport) -> Iterator[Row]:
     told = f"{counts.due} due, {counts.sent} sent, {counts.answered} answered, {lost} lost"
     yield "queries", told
     yield "answers", answers(counts)
+    if told := unmatched(server):
+        yield "NO ANSWER", told
     yield "latency", percentiles(server.latency)
     yield "generator", f"late by {percentiles(server.lateness)}"
     if counts.not_sent:
@@ -151,19 +154,29 @@ def _counted(counts: Mapping[str, int], form: str = "{word} {count}") -> list[st
 
 
 def _verdicts(found: VerdictReport) -> Iterator[Row]:
-    judged = sum(found.counts.values())
+    whole = sum(found.counts.values())
     words = ", ".join(f"{word} {count}" for word, count in found.counts.items())
-    yield "verdicts", f"{words}; of {judged} answers, under {found.changes} changes"
+    yield "verdicts", f"{words}; of {whole} answers, under {found.changes} changes"
     if found.undecided:
         reasons = ", ".join(_counted(found.undecided))
         yield "", f"undecided: {reasons}; slack {found.slack_ms:g} ms"
+    if found.unjudged:
+        yield "", f"unjudged: {', '.join(_counted(found.unjudged))}"
     if found.undecided.get("behind"):
         yield "", f"behind by {percentiles(found.behind, SHORT)}"
+    fields = {each.field: each for each in reversed(found.wrong)}  # the first one of each
+    for number, (field, first) in enumerate(sorted(fields.items())):
+        count = sum(each.count for each in found.wrong if each.field == field)
+        at = f"first of {first.name} {first.type} at {first.first_s:.1f} s"
+        yield "" if number else "WRONG", f"{field}: {count}, {at}"
     if found.counts.get("stale"):
         yield "STALE", f"by {percentiles(found.stale_age)}"
-        if found.old_since_s is not None and found.old_for_s is not None:
-            since, length = since_begin(found.old_since_s), age(found.old_for_s * 1000)
-            yield "", f"first change lacked at {since}, last stale answer {length} later"
+        for each in found.episodes[:MOST_NAMES]:
+            since, length = since_begin(each.since_s), age((each.until_s - each.since_s) * 1000)
+            told = f"first change lacked at {since}, last stale answer {length} later"
+            yield "", f"{told}; {each.count}, by {age(each.worst_age_ms)} at most"
+        if len(found.episodes) > MOST_NAMES:
+            yield "", f"and {len(found.episodes) - MOST_NAMES} more times"
         for name in found.stale_names[:MOST_NAMES]:
             worst = us_to_text(name.worst_age_ms * 1000)
             told = f"{name.count}, by {worst} at most, first at {name.first_s:.1f} s"

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from hsdns.load.histogram import Percentile, us_to_text
 from hsdns.load.report import KneeStep, PlanReport, Report
-from hsdns.load.results import Counts, LimitReport, ServerReport
+from hsdns.load.results import Counts, LimitReport, ServerReport, together
 from hsdns.load.schedule import Stage
 from hsdns.load.verify.judge import VERDICTS
 
@@ -25,6 +25,13 @@ def answers(counts: Counts) -> str:
     if counts.truncated:
         words.append(f"truncated {counts.truncated}")
     return ", ".join(words) or "none"
+
+
+def unmatched(server: ServerReport) -> str:
+    """Replies to no query that waited, with the reasons; "" without any."""
+    found = together(server.per_second).unmatched
+    reasons = ", ".join(f"{why} {count}" for why, count in sorted(found.items()))
+    return f"{sum(found.values())} replies to no query that waited: {reasons}" if found else ""
 
 
 def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:
@@ -190,8 +197,9 @@ def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
             yield word, [NOTHING if each is None else str(each.counts[word]) for each in verdicts]
     for label, name in (("stale by p50", "p50"), ("stale by at most", "max")):
         yield label, [_figure(_of(each, "stale_age"), name) for each in verdicts]
-    old = [_of(each, "old_for_s") for each in verdicts]
-    yield "stale answers over", [NOTHING if each is None else age(each * 1000) for each in old]
+    episodes = [_of(each, "episodes") or () for each in verdicts]
+    old = [sum(each.until_s - each.since_s for each in found) for found in episodes]
+    yield "stale answers over", [age(each * 1000) if each else NOTHING for each in old]
     for label, part in (
         ("added: first new answer", "first_new"),
         ("removed: last old answer", "last_old"),

@@ -37,7 +37,7 @@ from hsdns.load.counters import (
     ConnectionsReport,
     count,
 )
-from hsdns.load.outcome import LOST, NOT_SENT
+from hsdns.load.outcome import LOST, NOT_SENT, WHY_UNMATCHED
 from hsdns.load.plan import STAYS, StreamPlan
 from hsdns.load.send.loop import HEADER_LEN, Ended, Query
 from hsdns.wire.framing import FrameBuffer
@@ -49,7 +49,7 @@ MOST_IN_FLIGHT: Final = 60_000
 class QueryResult(NamedTuple):
     """The result of a query on a connection: its reply with any ID, or none for the reason `why`.
 
-    `query` None: a reply that no query waits for.  `why` "": the server has not processed the query.
+    `query` None: a message that is no reply to a query that waits.  `why` "": the server has not processed the query.
     """
 
     query: Query | None
@@ -119,7 +119,13 @@ class FramedSession(Session):
             if len(message) < HEADER_LEN:
                 self.broken = "sends what is no DNS message"
                 break
-            query = in_flight.pop(message[0] << 8 | message[1], None)
+            key = message[0] << 8 | message[1]
+            query = in_flight.get(key)
+            why = None if query is None else query.misfit(message)
+            if why is not None:  # the query goes on waiting
+                found.append(QueryResult(None, message, WHY_UNMATCHED[why]))
+                continue
+            in_flight.pop(key, None)
             found.append(QueryResult(query, message))
         return found
 
@@ -155,6 +161,7 @@ class Connection:
     given: int = 0  # queries so far
     waiting: deque[Query] = field(default_factory=deque)  # for the set-up, or for room
     client: Client = field(init=False)
+    source: str = ""  # the address that it comes from; "" for that of the system
     link: Link = field(init=False)
     is_up: bool = False
     is_dirty: bool = False  # there may be octets to send
@@ -333,10 +340,11 @@ TURN: Final = 128
 
 
 class Client(msgspec.Struct, eq=False):
-    """A slot for a connection; `is_listed` while it is among those that take queries."""
+    """A slot for connections from the address `source`; `is_listed` while it is among those that take queries."""
 
     connection: Connection | None = None
     is_listed: bool = True
+    source: str = ""
 
 
 @dataclass(eq=False)
@@ -349,6 +357,7 @@ class Pool(Connections):
     ended: Ended
     clock: Callable[[], int]
     turn: int = TURN
+    unmatched: Callable[[int, int], None] = lambda why, at: None  # as in udp.py
     waits: int = 0  # queries
     counts: ConnectionsReport = field(default_factory=ConnectionsReport)
     _backlog: deque[Query] = field(default_factory=deque)
@@ -416,19 +425,25 @@ class Pool(Connections):
         while self._free:
             client = self._free.popleft()
             client.is_listed = False
-            try:
-                connection = client.connection or self._open_for(client)
-            except OSError:  # this machine has no socket left
-                self._list(client)
-                self._lose(query, self._refused)
-                return True
-            if connection.has_room:
-                connection.ask(query)
-                self._idle.pop(connection, None)
-                self.mark_dirty(connection)
-                self._list(client)
+            if self._place_at(client, query):
                 return True
         return False
+
+    def _place_at(self, client: Client, query: Query) -> bool:
+        """Assign a query to a client; return False if that has no room."""
+        try:
+            connection = client.connection or self._open_for(client)
+        except OSError:  # this machine has no socket left
+            self._list(client)
+            self._lose(query, self._refused)
+            return True
+        if not connection.has_room:
+            return False
+        connection.ask(query)
+        self._idle.pop(connection, None)
+        self.mark_dirty(connection)
+        self._list(client)
+        return True
 
     def _place_or_wait(self, query: Query) -> None:
         if not self._place(query):
@@ -443,6 +458,7 @@ class Pool(Connections):
         """Open a connection; raise OSError if this machine cannot."""
         plan = self.plan
         connection = Connection(self.open_session(), plan.pipeline, plan.queries, self.clock())
+        connection.source = client.source
         self.begin(connection)
         connection.client, client.connection = client, connection
         return connection
@@ -460,7 +476,9 @@ class Pool(Connections):
         """Pass results on."""
         now = connection.replied = self.clock()
         for query, message, why in found:
-            if query is None or query.is_over:
+            if query is None and why:
+                self.unmatched(WHY_UNMATCHED.index(why), now)
+            elif query is None or query.is_over:
                 self.counts.late += 1
             elif message is not None:
                 query.is_over = True

@@ -17,6 +17,7 @@ from hpack import Encoder, NeverIndexedHeaderTuple
 
 from hsdns import http2
 from hsdns.load.counters import CLOSED
+from hsdns.load.outcome import WHY_UNMATCHED
 from hsdns.load.plan import GET
 from hsdns.load.send.connection import QueryResult, Session
 from hsdns.load.send.loop import HEADER_LEN, Query
@@ -155,4 +156,7 @@ class Http2Session(Session, http2.Client):
         """A query has its result."""
         if message is not None and len(message) < HEADER_LEN:
             why, message = f"HTTP reply of {len(message)} octets, which is no DNS message", None
-        self._found.append(QueryResult(self.in_flight.pop(number), message, why))
+        query = self.in_flight.pop(number)
+        if message is not None and (misfit := query.misfit(message)) is not None:
+            why, message = WHY_UNMATCHED[misfit], None
+        self._found.append(QueryResult(query, message, why))

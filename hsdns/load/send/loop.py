@@ -7,7 +7,8 @@ Rule 2: a late query is sent late, and both times are recorded, so that reports 
         latency; catching up is paced (schedule.py).  A query counts as sent when its system call returns; over
         connections, when all queries of its turn have been written as far as these accept them: waiting there for the
         set-up or for room belongs to the transport, and is part of its latency.
-Rule 3: nothing here counts, and only the ID and flags of a reply are read: slow work is done elsewhere.  A reply is
+Rule 3: nothing here counts, and only ID, flags and question of a reply are read: slow work is done elsewhere.
+        A message with QR 0 or another question is no reply: the query waits on, as that of a resolver.  A reply is
         emitted once, with a number, before the outcomes that refer to it.  A compiled counter counts the outcomes; then
         they are emitted only if answers are judged.
 Rule 4: with `most`, rules 1 and 2 do not hold: at most that many queries wait at once, and the schedule is postponed
@@ -34,7 +35,9 @@ from hsdns.load.outcome import (
     DROPPED,
     LATE,
     LOOKUPS,
+    NO_REPLY,
     NOT_SENT,
+    OTHER_QUESTION,
     OUTCOMES,
     UNSURE,
     UNSURE_AFTER,
@@ -46,6 +49,7 @@ from hsdns.load.outcome import (
     reply_frame,
 )
 from hsdns.load.schedule import NEVER_LATE, SECOND, Pace
+from hsdns.wire.name import after_name
 
 if TYPE_CHECKING:
     from hsdns.fastpath._native import LoadCounts as Compiled
@@ -56,6 +60,7 @@ LONGEST: Final = 50_000_000  # maximum nanoseconds of one wait
 # Nanoseconds after a query is due that a schedule that waits for room waits, so that queries leave together.
 GATHER: Final = 1_000_000
 HEADER_LEN: Final = 12
+_QR: Final = 0x80  # in the third octet of a message
 
 # Functions that receive what has arrived; None: the process must end.
 Ready = Sequence[Callable[[], None]] | None
@@ -65,7 +70,8 @@ class Query(msgspec.Struct, eq=False):
     """A query: its octets without the ID, the number of its question, and when it was due and sent (nanoseconds).
 
     `after` is when the system call returned that sent it, 0 if that is the same.  `key` is how its transport finds it,
-    -1 before it is sent; `connection` is where it waits; `is_over` once it was answered or given up.
+    -1 before it is sent; `connection` is where it waits; `is_over` once it was answered or given up.  `client` is the
+    number of its client, where each has its own socket.
     """
 
     octets: bytes
@@ -77,6 +83,19 @@ class Query(msgspec.Struct, eq=False):
     connection: Connection | None = None
     key: int = -1
     is_over: bool = False
+    client: int = 0
+
+    def misfit(self, reply: bytes) -> int | None:
+        """Why a message with the ID of this query is no reply to it (OTHER_QUESTION, NO_REPLY); None if it is one."""
+        if not reply[2] & _QR:
+            return NO_REPLY
+        asked, at = self.octets, HEADER_LEN - 2
+        end = after_name(asked, at) + 4 if asked[at - 1] else len(asked)
+        own, found = asked[at:end], reply[HEADER_LEN : end + 2]
+        is_same = found == own or (
+            found[-4:] == own[-4:] and found[:-4].lower() == own[:-4].lower()
+        )
+        return None if is_same and reply[4:6] == b"\0\1" else OTHER_QUESTION
 
 
 # Takes a query, its reply (whose ID means nothing) and when it arrived; or no octets, and LOST or NOT_SENT.

@@ -26,7 +26,7 @@ from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.connection import Connection, Connections, FramedSession, Link, QueryResult
 from hsdns.load.send.loop import Query, Scheduled
-from hsdns.resolver import cares, glibc, go, musl
+from hsdns.resolver import cares, dnspython, glibc, go, jndi, musl, nginx
 from hsdns.resolver.model import (
     CLOSED,
     Answer,
@@ -39,16 +39,17 @@ from hsdns.resolver.model import (
     wire_of,
 )
 from hsdns.wire.decode import BadReply
-from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
 
-TYPES: Final = (RRType.A, RRType.AAAA)
 MOST_LOOKUPS: Final = 16  # begun in a turn
 LONGEST_WAIT: Final = 20_000_000  # maximum nanoseconds of one wait
 # Nanoseconds, in addition to the timeout of a query, until the last lookup must have ended.
 DRAIN: Final = 7 * SECOND
 _NO_NAME: Final = frozenset(
-    (glibc.NONAME, glibc.NODATA, musl.NONAME, musl.NODATA, go.NO_HOST, cares.NODATA, cares.NOT_FOUND)
+    (
+        glibc.NONAME, glibc.NODATA, musl.NONAME, musl.NODATA, go.NO_HOST, cares.NODATA, cares.NOT_FOUND, "ENOTFOUND",
+        "ENODATA", dnspython.NONAME, dnspython.NODATA, jndi.NODATA, jndi.NOT_FOUND, nginx.NOT_FOUND,
+    )
 )  # fmt: skip
 
 
@@ -157,7 +158,7 @@ class PodSender(Scheduled):
             wanted = next(self.wanted)
             model = self.pods.take(wanted.pod)
             figures = Lookup(model.name, wanted.form, planned=planned, began=now)
-            running = _Running(wanted, model, model.lookup(wanted.name, TYPES), figures)
+            running = _Running(wanted, model, model.lookup(wanted.name, wanted.types), figures)
             self._running.add(running)
             self._resume(running, None, planned)
             pace.advance()

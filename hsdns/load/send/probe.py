@@ -15,7 +15,7 @@ import msgspec
 
 from hsdns.load.counters import CLOSED, RESET, SILENT
 from hsdns.load.errors import LoadError
-from hsdns.load.outcome import NOT_SENT
+from hsdns.load.outcome import NOT_SENT, WHY_UNMATCHED
 from hsdns.load.plan import TCP, TRANSPORTS, StreamPlan, place_to_text
 from hsdns.load.send.loop import Query as Sent
 from hsdns.load.send.sockets import Address, open_pool
@@ -121,8 +121,10 @@ def _ask_over_streams(
     timeout = round(EACH * (1 if plan.transport == TCP else 2) * 1e9)
     selector = DefaultSelector()
     pool = open_pool(only, selector, family, address, timeout, ended, time.monotonic_ns)
+    odd: list[int] = []
+    pool.unmatched = lambda why, at: odd.append(why)
     pool.ask(Sent(encode_query(query, 0)[2:], 0, 0, time.monotonic_ns()))
-    while pool.waits:
+    while pool.waits and not odd:
         pool.flush()
         for key, events in selector.select(0.01):
             key.data(events)
@@ -131,6 +133,8 @@ def _ask_over_streams(
     why = next(iter((*counts.without_answer, *counts.not_opened, *counts.ended)), why)
     pool.close()
     selector.close()
+    if odd:
+        raise LoadError(f"what answers at {target} is no DNS server: {WHY_UNMATCHED[odd[0]]}")
     if any(replies):
         return replies[0]
     if why.startswith("TLS: "):

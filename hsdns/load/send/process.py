@@ -37,10 +37,12 @@ import msgspec
 from hsdns.fastpath import LoadSender
 from hsdns.limits import raise_limit
 from hsdns.load.errors import LoadError
-from hsdns.load.outcome import END, READY, Frames, frame
+from hsdns.load.outcome import END, READY, UNMATCHED, Frames, frame
 from hsdns.load.plan import Plan
 from hsdns.load.pods import PodPlan, Pods
 from hsdns.load.schedule import SECOND, Portion
+from hsdns.load.send.clients import ClientPool, ClientSockets
+from hsdns.load.send.connection import Pool
 from hsdns.load.send.loop import Ready, Reporter, Sender
 from hsdns.load.send.pods import PodSender
 from hsdns.load.send.processors import NONE, OwnProcessor
@@ -302,7 +304,7 @@ def main() -> None:
     run: Callable[[int], None]
     if plan.pods is not None:
         run = _pod_sender(plan, plan.pods, Inputs(stdin), pipe.emit).run
-    elif LoadSender is not None and plan.streams is None:
+    elif LoadSender is not None and plan.is_plain:
         run = partial(CompiledSender(plan, first_ids).run, stop=stdin, pipe=pipe.number)
     else:
         run = _sender(plan, first_ids, Inputs(stdin), pipe.emit).run
@@ -347,12 +349,19 @@ def _sender(
     clock, streams, pool = time.monotonic_ns, plan.streams, None
     place = inputs.selector, plan.family, plan.address
     reporter = Reporter(emit, plan.replies, plan.kinds, plan.late_after)
+    kind: Callable[..., Pool] = Pool
+    make: Callable[..., UdpTransport] = UdpTransport
+    asking = plan.asking()
+    if plan.clients:
+        kind = partial(ClientPool, asking=asking, sources=plan.clients)
+        make = partial(ClientSockets, asking=asking)
     if streams is not None:
-        pool = open_pool(streams, *place, plan.timeout, reporter.ended, clock)
+        pool = open_pool(streams, *place, plan.timeout, reporter.ended, clock, kind)
         reporter.connections = pool.counts
+        pool.unmatched = partial(reporter.note, UNMATCHED)
     sender = Sender(
         reporter=reporter,
-        queries=plan.queries,
+        queries=plan.labelled(),
         times=plan.times(),
         order=plan.order(),
         clock=clock,
@@ -362,8 +371,9 @@ def _sender(
     if pool is not None and streams is not None and not streams.for_truncated:
         sender.transport = pool
         return sender
-    sockets = [UdpSocket(plan.family, plan.address) for _ in first_ids]
-    udp = UdpTransport(
+    sources = plan.clients or [""] * plan.sockets
+    sockets = [UdpSocket(plan.family, plan.address, source=each) for each in sources]
+    udp = make(
         sockets,
         plan.timeout,
         reporter.ended,

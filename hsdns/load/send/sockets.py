@@ -38,6 +38,7 @@ SMALL_BUFFER: Final = 1 << 20  # of sockets of which there are many
 AT_ONCE: Final = 64  # datagrams, or records of TLS
 TRIES: Final = 4
 LONGEST: Final = 65_535  # octets
+_BIND_ADDRESS_NO_PORT: Final = 24  # IP_BIND_ADDRESS_NO_PORT of Linux
 _TIMESTAMPNS: Final = 35  # SO_TIMESTAMPNS and SCM_TIMESTAMPNS of Linux
 _TIME: Final = Struct("@ll")  # struct timespec
 _ROOM: Final = socket.CMSG_SPACE(_TIME.size)
@@ -54,19 +55,42 @@ _NO_ROOM: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 Address = tuple[str | int, ...]  # in the socket module's form
 
 
-def open_socket(family: int, address: Address, buffer: int = BUFFER) -> socket.socket:
-    """A non-blocking socket for a target; raise OSError."""
+def open_socket(
+    family: int, address: Address, buffer: int = BUFFER, source: str = ""
+) -> socket.socket:
+    """A non-blocking socket for a target, from an address if one is given; raise OSError."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, option, buffer)
     sock.setblocking(False)
     try:
+        _bind(sock, source)
         sock.connect(address)
     except OSError:
         sock.close()
         raise
     return sock
+
+
+def _bind(sock: socket.socket, source: str) -> None:
+    """Let a socket come from an address; which port is decided when it connects, so that there are enough."""
+    if source:
+        with suppress(OSError):  # only Linux has it
+            sock.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
+        sock.bind((source, 0))
+
+
+def check_sources(sources: Sequence[str], family: int, address: Address) -> None:
+    """Raise LoadError if a target cannot be reached from the first or the last of some addresses."""
+    for source in (sources[0], sources[-1]):
+        try:
+            open_socket(family, address, source=source).close()
+        except OSError as error:
+            raise LoadError(
+                f"-clients: nothing can be sent from {source} to {address[0]} ({error.strerror or error}); give "
+                "addresses of this machine, such as 127.1.0.0/24 for a server on it"
+            ) from None
 
 
 class WallClock:
@@ -84,10 +108,12 @@ class WallClock:
 
 
 class UdpSocket:
-    """A socket for one target."""
+    """A socket for one target; `source` is the address that it comes from, "" for that of the system."""
 
-    def __init__(self, family: int, address: Address, buffer: int = BUFFER) -> None:
-        self.socket = open_socket(family, address, buffer)
+    def __init__(
+        self, family: int, address: Address, buffer: int = BUFFER, source: str = ""
+    ) -> None:
+        self.socket = open_socket(family, address, buffer, source)
         with suppress(OSError):  # without it, no time is known
             self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
         self._wall_clock = WallClock()
@@ -203,6 +229,7 @@ class StreamLink:
         try:
             self.socket.setblocking(False)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _bind(self.socket, connection.source)
             found = self.socket.connect_ex(links.address)
             if found in _LACKS:
                 raise OSError(found, os.strerror(found))
@@ -338,6 +365,7 @@ def open_pool(
     timeout: int,
     ended: Ended,
     clock: Callable[[], int],
+    kind: Callable[..., Pool] = Pool,
 ) -> Pool:
     """The connections of a plan, whose sockets a selector finds; `timeout` in nanoseconds; raise LoadError."""
     host = str(address[0])
@@ -348,5 +376,5 @@ def open_pool(
     def open_session() -> Session:
         return Http2Session(requests) if plan.transport == DOH else FramedSession()
 
-    links.connections = pool = Pool(links.open, plan, timeout, open_session, ended, clock)
+    links.connections = pool = kind(links.open, plan, timeout, open_session, ended, clock)
     return pool

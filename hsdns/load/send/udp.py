@@ -141,10 +141,15 @@ class UdpTransport:
                     self.note(UNMATCHED, NO_QUERY, now)
                     continue
                 key = number << 16 | octets[0] << 8 | octets[1]
-                query = self._waiting.pop(key, None)
+                query = self._waiting.get(key)
                 if query is None:
                     self.note(UNMATCHED, ENDED if self._has_ended(key) else NO_QUERY, now)
                     continue
+                why = query.misfit(octets)
+                if why is not None:
+                    self.note(UNMATCHED, why, now)
+                    continue
+                del self._waiting[key]
                 if self.fallback is not None and octets[2] & TRUNCATED:
                     self.fallback.take_truncated(query)
                 else:

@@ -197,7 +197,7 @@ class Follower:
             return
         for question in self.by_service[key][:_TRIED]:
             before, after = self.expected(question, state - 1), self.expected(question, state)
-            if before is not None and after is not None and before != after:
+            if before is not None and after is not None and before[:2] != after[:2]:
                 break
         else:
             return

@@ -7,7 +7,9 @@ Rule 3: the watch may see a change up to `slack` later than the server, or the s
         less than `slack` before the query, or began less than `slack` after the arrival, is therefore UNDECIDED.
 Rule 4: a state that ended earlier is STALE, by the time from its end to the query; one that began later is EARLY.
 Rule 5: an answer that was never true is MISSING if it lacks records of a state of that time, EXTRA if it has more, else
-WRONG.  If states are forgotten or unknown, it is UNDECIDED.  No clock and no socket.
+        WRONG, with the field that is wrong.  If states are forgotten, it is UNDECIDED.
+Rule 6: an answer that nothing can be compared with is UNJUDGED, so that every answer has a verdict.
+No clock and no socket.
 """
 
 from __future__ import annotations
@@ -26,29 +28,50 @@ MISSING: Final = "missing"
 EXTRA: Final = "extra"
 WRONG: Final = "wrong"
 UNDECIDED: Final = "undecided"
-VERDICTS: Final = (RIGHT, STALE, EARLY, MISSING, EXTRA, WRONG, UNDECIDED)
+UNJUDGED: Final = "unjudged"
+VERDICTS: Final = (RIGHT, STALE, EARLY, MISSING, EXTRA, WRONG, UNDECIDED, UNJUDGED)
+NOT_BAD: Final = (RIGHT, UNDECIDED, UNJUDGED)
 
 # Why an answer is undecided.
 BEHIND: Final = "behind"  # it matches a state that ended less than the slack before
 AHEAD: Final = "ahead"  # it matches a state that began less than the slack after
-UNKNOWN: Final = "unknown"  # the cluster does not determine what is right
 FORGOTTEN: Final = "forgotten"  # it may match an old state that is no longer stored
-TRUNCATED: Final = "truncated"  # the answer is incomplete
 AWAY: Final = "away"  # the generator's own watch was interrupted
 
+# Why an answer is unjudged.
+UNKNOWN: Final = "unknown"  # the cluster does not determine what is right
+TRUNCATED: Final = "truncated"  # the answer is incomplete
+ERROR: Final = "error"  # the rcode is neither NOERROR nor NXDOMAIN
+
+# Fields whose content is compared here; message.py has the others.
+RCODE: Final = "rcode"
+ANSWER: Final = "answer"
+ADDITIONAL: Final = "additional"
 
 _NAMES: Final = (RRType.CNAME, RRType.PTR, RRType.SRV, RRType.NS)
 
 
 class Answer(NamedTuple):
-    """The content of an answer: the rcode, and type and RDATA of each record of its answer section, in any order."""
+    """The content of an answer: the rcode, and type and RDATA of each record of its answer section, in any order.
+
+    `glue` are owner, type and RDATA of the addresses in its additional section.
+    """
 
     rcode: int
     records: frozenset[tuple[int, bytes]] = frozenset()
+    glue: frozenset[tuple[bytes, int, bytes]] = frozenset()
+
+    def says(self, right: Answer | None) -> bool:
+        """Whether it is the same as a right answer; only that has all addresses of its targets, or none."""
+        return (
+            right is not None
+            and self[:2] == right[:2]
+            and (not right.glue or self.glue <= right.glue)
+        )
 
 
-def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
-    """The answer in records.
+def answer_of(rcode: int, records: Sequence[RR], additional: Sequence[RR] = ()) -> Answer:
+    """The answer in the records of two sections.
 
     Names in RDATA are in lower case, and the weight of SRV is omitted: no specification defines it.
     """
@@ -61,13 +84,17 @@ def answer_of(rcode: int, records: Sequence[RR]) -> Answer:
             else:
                 rdata = rdata.lower()
         found.append((record.rrtype, rdata))
-    return Answer(rcode, frozenset(found))
+    if not additional:
+        return Answer(rcode, frozenset(found))
+    glue = {(owner.lower, rrtype, rdata) for owner, rrtype, _, rdata, _ in additional}
+    return Answer(rcode, frozenset(found), frozenset(glue))
 
 
 class Verdict(NamedTuple):
     """The verdict on an answer.
 
-    `age`, in seconds, is how far it is behind or ahead (STALE, EARLY, and UNDECIDED for these reasons).
+    `age`, in seconds, is how far it is behind or ahead (STALE, EARLY, and UNDECIDED for these reasons).  `reason` is
+    why it is UNDECIDED or UNJUDGED; of WRONG it is the field.
     """
 
     word: str
@@ -83,7 +110,7 @@ def right_state(
 ) -> int | None:
     """The number of the newest state between query and arrival that an answer matches; None if it matches none."""
     first, last = _between(since, asked, received)
-    return next((at for at in range(last, first - 1, -1) if expected(at) == answer), None)
+    return next((at for at in range(last, first - 1, -1) if answer.says(expected(at))), None)
 
 
 def judge(
@@ -106,17 +133,17 @@ def judge(
     states = len(since)
     near = last + 1
     while near < states and since[near] <= received + slack:
-        if expected(near) == answer:
+        if answer.says(expected(near)):
             return Verdict(UNDECIDED, since[near] - received, AHEAD)
         near += 1
     for state in range(first - 1, -1, -1):
-        if expected(state) == answer:
+        if answer.says(expected(state)):
             age = asked - since[state + 1]
             if age <= slack:
                 return Verdict(UNDECIDED, age, BEHIND)
             return Verdict(STALE, age)
     for state in range(near, states):
-        if expected(state) == answer:
+        if answer.says(expected(state)):
             return Verdict(EARLY, since[state] - received)
     while first > 0 and since[first] > asked - slack:
         first -= 1
@@ -132,11 +159,14 @@ def _between(since: Sequence[float], asked: float, received: float) -> tuple[int
 def _compare(states: Sequence[Answer | None], answer: Answer, forgotten: bool) -> Verdict:
     known = [state for state in states if state is not None]
     if len(known) < len(states):
-        return Verdict(UNDECIDED, reason=UNKNOWN)
+        return Verdict(UNJUDGED, reason=UNKNOWN)
     if forgotten:
         return Verdict(UNDECIDED, reason=FORGOTTEN)
     if any(answer.records < state.records for state in known):
         return Verdict(MISSING)
     if any(answer.records > state.records for state in known):
         return Verdict(EXTRA)
-    return Verdict(WRONG)
+    if any(answer[:2] == state[:2] for state in known):
+        return Verdict(WRONG, reason=ADDITIONAL)
+    same = any(answer.rcode == state.rcode for state in known)
+    return Verdict(WRONG, reason=ANSWER if same else RCODE)

@@ -21,8 +21,9 @@ from hsdns.load.results import EventReport, PropagationReport
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.follow import PROBE, PROBES, SERIES, Event, Probe
 from hsdns.load.verify.judge import Answer
+from hsdns.load.verify.message import read
 from hsdns.load.verify.truth import Truth
-from hsdns.load.verify.verifier import JUDGED, read_answer
+from hsdns.load.verify.verifier import JUDGED
 from hsdns.wire.iana import type_to_text
 from hsdns.wire.message import Query
 
@@ -55,7 +56,8 @@ class Propagation:
         if kind == REPLY:
             number, event, reply = read_reply(content)
             query = self.queries[self.events[event].question]
-            self._answers[number] = read_answer(reply, query)
+            reading = read(reply, query)
+            self._answers[number] = reading.answer if reading and not reading.field else None
         elif kind == PROBES:
             for fields in PROBE.iter_unpack(content):
                 self._take(Probe(*fields))
@@ -121,7 +123,7 @@ class Propagation:
         after = range(event.state, base + len(since))
         before = range(event.state - 1, max(base, event.state - 200) - 1, -1)
         for how, numbers in ((NEW, after), (OLD, before)):
-            if any(self.truth.expected(event.question, each) == answer for each in numbers):
+            if any(answer.says(self.truth.expected(event.question, each)) for each in numbers):
                 return how
         return OTHER
 

@@ -224,11 +224,14 @@ class Truth:
         return _overlap(self._stalls, begin, end)
 
     def shown(self, time: float) -> float:
-        """When servers could see a state that was true from `time` on; with `leads`, after that turn of the loop."""
-        if self.leads:
-            for first, last in tuple(self._stalls):
-                if first <= time < last:
-                    time = last
+        """When servers could see a state that was true from `time` on.
+
+        With `leads`, that turn of the loop wakes the connections of watches, and the next one writes to them.
+        """
+        turns = 2 if self.leads else 0
+        for first, last in tuple(self._stalls):
+            if turns and first - BEAT <= time < last:
+                time, turns = last, turns - 1
         return time
 
     def was_away(self, begin: float, end: float) -> bool:
@@ -338,7 +341,9 @@ class Truth:
             reply = self._answers.answer_at_once(name, qtype, zone)
         except NoSuchName:
             return self._absent(zone)
-        return answer_of(reply.rcode, reply.answer) if isinstance(reply, Reply) else None
+        if not isinstance(reply, Reply):
+            return None
+        return answer_of(reply.rcode, reply.answer, reply.additional)
 
     def _is_determined(self, question: int) -> bool:
         """Whether the cluster determines the answer to a question, by the first state of its Service."""

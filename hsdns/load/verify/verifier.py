@@ -6,8 +6,10 @@ Rule 1: a right answer is judged at once.  Any other waits for PATIENCE, so that
 Rule 2: most replies are repeated, so a reply is stored with the state that it matched: while that state is true,
         nothing is compared.
 Rule 3: while the watch was interrupted, no answer counts against the server; while it was late, only a stale one does.
-        If the generator changes the cluster itself, a change counts from when it has shown it.
-Rule 4: only NOERROR and NXDOMAIN replies are judged.  Other rcodes and lost queries are counted elsewhere.
+        If the generator changes the cluster itself, a change counts from when it has shown it.  A query that was late
+        may have been sent at any time since it was due, because the sender can be held just before it reads the clock.
+Rule 4: a wrong field (message.py) is wrong at any time; only where the cluster does not determine the answer, nothing
+        but a broken message is wrong.
 """
 
 from __future__ import annotations
@@ -25,20 +27,23 @@ from hsdns.load.verify.judge import (
     AWAY,
     BEHIND,
     EARLY,
+    ERROR,
+    NOT_BAD,
     RIGHT,
     STALE,
     TRUNCATED,
     UNDECIDED,
+    UNJUDGED,
     UNKNOWN,
+    WRONG,
     Answer,
     Verdict,
-    answer_of,
     judge,
     right_state,
 )
-from hsdns.wire.decode import BadReply, decode_reply
+from hsdns.load.verify.message import MESSAGE, MOST_TTL, Reading, read
 from hsdns.wire.iana import Rcode
-from hsdns.wire.message import TC, Query
+from hsdns.wire.message import TC
 
 if TYPE_CHECKING:
     from hsdns.load.verify.truth import Truth
@@ -46,15 +51,6 @@ if TYPE_CHECKING:
 PATIENCE: Final = 1.0  # seconds
 SLACK: Final = 0.1  # seconds
 JUDGED: Final = (Rcode.NOERROR, Rcode.NXDOMAIN)
-
-
-def read_answer(content: bytes, query: Query) -> Answer | None:
-    """The answer in a reply without its ID; None if it is not a reply to the query."""
-    try:
-        reply = decode_reply(b"\0\0" + content, query)
-    except BadReply:
-        return None
-    return answer_of(reply.rcode, reply.answer)
 
 
 class Judged(NamedTuple):
@@ -67,12 +63,12 @@ class Judged(NamedTuple):
 
 
 class _Reply(msgspec.Struct):
-    """A reply that outcomes refer to; `answer` is None if it is none to its question.
+    """A reply that outcomes refer to; `reading` is None if it is none to its question.
 
     `right` are the last question and state that it matched.
     """
 
-    answer: Answer | None
+    reading: Reading | None
     right: tuple[int, int] = (-1, 0)
 
 
@@ -85,12 +81,19 @@ class _Waiting(NamedTuple):
 
 
 class Verifier:
-    """Judges answers to `questions`; `slack` in seconds."""
+    """Judges answers to `questions`; `slack` and the highest right TTL in seconds, `edns` as in Question.query()."""
 
-    def __init__(self, truth: Truth, questions: Sequence[Question], slack: float = SLACK) -> None:
+    def __init__(
+        self,
+        truth: Truth,
+        questions: Sequence[Question],
+        slack: float = SLACK,
+        edns: int = 0,
+        most_ttl: int = MOST_TTL,
+    ) -> None:
         self.slack = slack
         self.patience = max(PATIENCE, 2 * slack)
-        self._truth = truth
+        self._truth, self._edns, self._most_ttl = truth, edns, most_ttl
         self._questions = list(questions)
         # The numbers of the questions in truth.py, which several servers share.
         self._numbers = list(range(len(questions)))
@@ -104,7 +107,8 @@ class Verifier:
 
     def remember(self, number: int, question: int, content: bytes) -> None:
         """Store a reply, without its ID, that outcomes may refer to."""
-        self._replies[number] = _Reply(read_answer(content, self._questions[question].query()))
+        query = self._questions[question].query(self._edns)
+        self._replies[number] = _Reply(read(content, query, self._most_ttl))
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Drop replies: outcomes no longer refer to them."""
@@ -114,19 +118,25 @@ class Verifier:
     def judge(
         self, question: int, flags: int, reply: int, planned: float, asked: float, received: float
     ) -> Judged | None:
-        """Judge an answer; None if it is not an answer, or is judged later."""
+        """Judge an answer; None if it is none to the question, or is judged later."""
         if flags & 15 not in JUDGED:
-            return None
-        if flags & TC:
-            return Judged(question, planned, asked, Verdict(UNDECIDED, reason=TRUNCATED))
+            return Judged(question, planned, asked, Verdict(UNJUDGED, reason=ERROR))
         waiting = _Waiting(question, planned, asked, received, self._replies[reply])
-        if waiting.reply.answer is None:
+        reading = waiting.reply.reading
+        if reading is None:
             return None
-        verdict = self._judge(waiting, waiting.reply.answer)
-        if verdict.word == RIGHT or verdict.reason == UNKNOWN:
-            return Judged(question, planned, asked, verdict)
-        self._waiting.append(waiting)
-        return None
+        if reading.answer.rcode not in JUDGED:  # an extended one
+            verdict = Verdict(UNJUDGED, reason=ERROR)
+        elif flags & TC:
+            verdict = Verdict(UNJUDGED, reason=TRUNCATED)
+        elif reading.field == MESSAGE:
+            verdict = Verdict(WRONG, reason=MESSAGE)
+        else:
+            verdict = self._judge(waiting, reading)
+            if not reading.field and verdict.word not in (RIGHT, UNJUDGED):
+                self._waiting.append(waiting)
+                return None
+        return Judged(question, planned, asked, verdict)
 
     def judge_all(self, outcomes: Iterable[PlainOutcome]) -> tuple[list[int], list[Judged]]:
         """Judge the answers among outcomes; return due times of right ones, in nanoseconds, and other verdicts."""
@@ -166,40 +176,49 @@ class Verifier:
         while self._waiting and self._waiting[0].received + self.patience <= now:
             waiting = self._waiting.popleft()
             question, planned, asked, received, reply = waiting
-            assert reply.answer is not None, "no other waits"
-            verdict = self._judge(waiting, reply.answer)
+            assert reply.reading is not None, "no other waits"
+            verdict = self._judge(waiting, reply.reading)
             if self._is_doubtful(verdict, received):
                 verdict = Verdict(UNDECIDED, verdict.age, AWAY)
             elif verdict.word == STALE:
-                behind = asked - self._truth.shown(asked - verdict.age)
+                behind = planned - self._truth.shown(asked - verdict.age)
                 if behind <= self.slack:
                     verdict = Verdict(UNDECIDED, max(0.0, behind), BEHIND)
             yield Judged(question, planned, asked, verdict)
 
     def _is_doubtful(self, verdict: Verdict, received: float) -> bool:
-        """Whether the watch was interrupted or late; lateness makes no answer stale, but may cause other verdicts."""
+        """Whether the watch was interrupted or late; lateness makes no answer stale, but may cause other verdicts.
+
+        Not if the watch leads: no server knows more than it then.
+        """
         truth, begin, end = self._truth, received - self.slack, received + self.patience
-        if verdict.word in (RIGHT, UNDECIDED):
+        if verdict.word in NOT_BAD:
             return False
         if truth.is_away() or truth.was_away(begin, end):
             return True
         if verdict.word == EARLY:
             end = received + verdict.age
-        return verdict.word != STALE and truth.was_late(begin, end)
+        return verdict.word != STALE and not truth.leads and truth.was_late(begin, end)
 
-    def _judge(self, waiting: _Waiting, answer: Answer) -> Verdict:
-        number = self._numbers[waiting.question]
+    def _judge(self, waiting: _Waiting, reading: Reading) -> Verdict:
+        number, answer = self._numbers[waiting.question], reading.answer
         found = self._truth.states(number)
         if found is None:
-            return Verdict(UNDECIDED, reason=UNKNOWN)
+            return Verdict(UNJUDGED, reason=UNKNOWN)
         since, base = found
 
         def expected(state: int) -> Answer | None:
             return self._truth.expected(number, base + state)
 
         asked, received = waiting.asked, waiting.received
-        state = right_state(since, expected, asked, received, answer)
-        if state is not None:
-            waiting.reply.right = waiting.question, base + state
-            return Verdict(RIGHT)
-        return judge(since, expected, asked, received, answer, self.slack, forgotten=base > 0)
+        if not reading.field:
+            state = right_state(since, expected, asked, received, answer)
+            if state is not None:
+                waiting.reply.right = waiting.question, base + state
+                return Verdict(RIGHT)
+        verdict = judge(since, expected, asked, received, answer, self.slack, forgotten=base > 0)
+        return (
+            Verdict(WRONG, reason=reading.field)
+            if reading.field and verdict.word != UNJUDGED
+            else verdict
+        )

@@ -52,6 +52,7 @@ from hsdns.plugins.prometheus import Prometheus
 from hsdns.server.control.cluster import ServedChanges
 from hsdns.server.control.door import Door, in_pieces, kubernetes_blocks, time_text, to_line
 from hsdns.server.control.explain import RESOLVES, Causes, FailingName, Question, key_of, routes
+from hsdns.server.faults import corefile_rules
 from hsdns.server.query_tap import POLL, SeenQuery
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
@@ -581,6 +582,16 @@ def _shared(door: Door, wanted: QueryFilter) -> Iterator[_Pictures]:
             del door.pictures[wanted]
 
 
+def _faults(door: Door) -> Iterator[dict[str, Any]]:
+    """The rules of faults that stand."""
+    instance, now = door.instance(), door.clock()
+    sets = [] if instance is None else corefile_rules(instance.configuration)
+    for rules in [*sets, *([door.faults.rules] if door.faults is not None else [])]:
+        for rule in rules.standing.values():
+            left = None if rule.end is None else round(max(rule.end - now, 0.0), 3)
+            yield {"name": rule.name, "what": rule.what, "hits": rule.hits, "seconds_left": left}
+
+
 class _Painter:
     """Makes the pictures of one selection."""
 
@@ -608,6 +619,7 @@ class _Painter:
             "slowest": await slowest(shown, turn),
             "search_waste": await search_waste(shown, vain, turn),
             "upstreams": self._upstreams.take(),
+            "faults": list(_faults(door)),
         }
 
     async def _failing(

@@ -1,4 +1,4 @@
-// Lookups of Java programs: inet, jndi, netty or grpc; KIND NAME TIMES SECONDS
+// Lookups of Java programs: inet, jndi or netty; KIND NAME TIMES SECONDS
 import java.net.InetAddress;
 import java.util.ArrayList;
 import java.util.Hashtable;
@@ -7,8 +7,6 @@ import javax.naming.directory.Attribute;
 import javax.naming.directory.InitialDirContext;
 
 public class Lookups {
-    static Object netty;
-
     static List<String> lookUp(String how, String kind, String name) throws Exception {
         List<String> found = new ArrayList<>();
         if (how.equals("netty")) {
@@ -35,9 +33,6 @@ public class Lookups {
 
     public static void main(String[] args) throws Exception {
         int times = Integer.parseInt(args[3]);
-        if (args[0].equals("warm")) {
-            return;
-        }
         for (int number = 0; number < times; number++) {
             if (number > 0) {
                 Thread.sleep((long) (Double.parseDouble(args[4]) * 1000));
@@ -45,10 +40,18 @@ public class Lookups {
             System.out.println("begin");
             System.out.flush();
             try {
-                System.out.println("ok " + String.join(" ", lookUp(args[0], args[1], args[2])));
+                List<String> found = lookUp(args[0], args[1], args[2]);
+                System.out.println(found.isEmpty() ? "error no records" : "ok " + String.join(" ", found));
             } catch (Exception error) {
-                Throwable cause = error;
-                System.out.println("error " + cause.getClass().getSimpleName() + " " + ("" + cause.getMessage()).replace('\n', ' '));
+                String text = error.getClass().getSimpleName() + " " + error.getMessage();
+                if (args[0].equals("netty")) {
+                    Throwable root = error;
+                    while (root.getCause() != null) {
+                        root = root.getCause();
+                    }
+                    text = root.getClass().getSimpleName();
+                }
+                System.out.println("error " + text.replace('\n', ' '));
             }
             System.out.flush();
         }

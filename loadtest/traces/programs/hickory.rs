@@ -30,7 +30,7 @@ async fn main() {
         };
         match found {
             Ok(all) => println!("ok {}", all.join(" ")),
-            Err(error) => println!("error {}", error.to_string().replace('\n', " ")),
+            Err(error) => println!("error {}", error.to_string().split(" for Query").next().unwrap()),
         }
     }
 }

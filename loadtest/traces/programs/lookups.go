@@ -28,13 +28,30 @@ func (r report) UpdateState(state resolver.State) error {
 	for _, each := range state.Addresses {
 		found = append(found, strings.TrimSuffix(each.Addr, ":50051"))
 	}
-	r.found <- append([]string{"ok"}, found...)
+	if found == nil {
+		r.found <- []string{"error", "no addresses"}
+	} else {
+		r.found <- append([]string{"ok"}, found...)
+	}
 	return nil
 }
-func (r report) ReportError(err error)               { r.found <- []string{"error", err.Error()} }
-func (r report) NewAddress(_ []resolver.Address)     {}
+func (r report) ReportError(err error)           { r.found <- []string{"error", short(err.Error())} }
+func (r report) NewAddress(_ []resolver.Address) {}
 func (r report) ParseServiceConfig(string) *serviceconfig.ParseResult {
 	return &serviceconfig.ParseResult{}
+}
+
+// Without the addresses of sockets.
+func short(text string) string {
+	before, after, found := strings.Cut(text, "read udp ")
+	if !found {
+		before, after, found = strings.Cut(text, "read tcp ")
+	}
+	if found {
+		_, after, _ = strings.Cut(after, ": ")
+		return before + after
+	}
+	return text
 }
 
 func lookUp(how, kind, name string) ([]string, error) {
@@ -69,6 +86,7 @@ func channel(name string, times int, pause time.Duration) {
 	if err != nil {
 		panic(err)
 	}
+	var last []string
 	for number := 0; number < times; number++ {
 		if number > 0 {
 			time.Sleep(pause)
@@ -76,10 +94,8 @@ func channel(name string, times int, pause time.Duration) {
 		fmt.Println("begin")
 		conn.Connect()
 		if number == 0 {
-			fmt.Println(strings.Join(<-found, " "))
-			continue
+			last = <-found
 		}
-		last := []string{"ok", "as before"}
 		for more := true; more; {
 			select {
 			case last = <-found:
@@ -142,7 +158,7 @@ func main() {
 			if wrong, ok := err.(*net.DNSError); ok {
 				text = wrong.Err
 			}
-			fmt.Println("error", text)
+			fmt.Println("error", short(text))
 		} else {
 			fmt.Println("ok", strings.Join(found, " "))
 		}

@@ -43,7 +43,7 @@ def with_grpc(channels: dict[str, Any]) -> list[str]:
         text = error.details()
     found = re.findall(r"ipv[46]:(\S+):50051", text)
     if not found:
-        raise OSError(text)
+        raise OSError(text.rpartition(": ")[2].strip("]"))
     return list(dict.fromkeys(unquote(each).strip("[]") for each in found))
 
 
@@ -76,7 +76,8 @@ async def main() -> None:
                 found = with_socket() if how == "socket" else with_dnspython()
             print("ok", *found, flush=True)
         except Exception as error:
-            text = error.args[1] if len(error.args) > 1 else str(error) or type(error).__name__
+            text = error.args[1] if len(error.args) > 1 else str(error)
+            text = type(error).__name__ if how == "dnspython" else text
             print("error", " ".join(text.split()), flush=True)
 
 

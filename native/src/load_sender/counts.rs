@@ -39,7 +39,7 @@ pub enum What {
     Late = 7,
     /// A query that was sent late, and lost.
     LateLost = 8,
-    /// A reply that no query waits for; 1: one did before.
+    /// A reply that no query waits for, by reason.
     Unmatched = 9,
     /// A reply without a time of the kernel.
     Unstamped = 10,

@@ -27,15 +27,17 @@ pub struct Waiting {
     pub marks: u32,
 }
 
-/// What a reply belongs to.
+/// Why a message is no reply to a query that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// A query that waited for it.
-    Of(Waiting),
-    /// A query that was answered or given up before.
-    Ended,
+pub enum Unmatched {
     /// No recent query has its ID.
-    NoQuery,
+    NoQuery = 0,
+    /// The query was answered or given up before.
+    Ended = 1,
+    /// It has another question than the query.
+    OtherQuestion = 2,
+    /// QR is 0.
+    NoReply = 3,
 }
 
 #[derive(Clone, Copy)]
@@ -111,23 +113,32 @@ impl InFlight {
         }
     }
 
-    /// Take the query of a reply.
-    pub fn answered(&mut self, socket: usize, query_id: u16) -> Reply {
-        let Some(number) = self.number(socket, query_id) else {
-            return Reply::NoQuery;
-        };
+    /// Take the query of a reply; `misfit` says why it is none to the question with a number.
+    ///
+    /// # Errors
+    /// Why no query was taken.
+    pub fn answered(
+        &mut self,
+        socket: usize,
+        query_id: u16,
+        misfit: impl FnOnce(u32) -> Option<Unmatched>,
+    ) -> Result<Waiting, Unmatched> {
+        let number = self.number(socket, query_id).ok_or(Unmatched::NoQuery)?;
         let (at, window) = (self.at(number), self.places.len() as u64);
         let place = &mut self.places[at];
         if place.number == number {
+            if let Some(why) = misfit(place.waiting.question) {
+                return Err(why);
+            }
             place.number = NONE;
             self.count -= 1;
-            return Reply::Of(place.waiting);
+            return Ok(place.waiting);
         }
-        if self.next - number <= window {
-            Reply::Ended
+        Err(if self.next - number <= window {
+            Unmatched::Ended
         } else {
-            Reply::NoQuery
-        }
+            Unmatched::NoQuery
+        })
     }
 
     /// Take the queries that were sent `timeout` ago and have no reply.

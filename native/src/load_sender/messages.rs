@@ -4,7 +4,7 @@
 //! Rule 2: outcomes that are counted here are sent as counts, and individually only if replies are wanted.
 
 use super::counts::{Counts, MICROSECOND, What, slot_of};
-use super::in_flight::Waiting;
+use super::in_flight::{Unmatched, Waiting};
 use super::recent_replies::RecentReplies;
 
 /// In place of the time at which a reply arrived.
@@ -98,10 +98,10 @@ impl Messages {
         }
     }
 
-    /// Record a reply that no query waits for; `has_ended`: one did before.
-    pub fn unmatched(&mut self, has_ended: bool, now: i64) {
+    /// Record a reply that no query waits for; by reason.
+    pub fn unmatched(&mut self, why: Unmatched, now: i64) {
         let at = now - self.begin;
-        self.counts.note(What::Unmatched, at, has_ended.into(), 1);
+        self.counts.note(What::Unmatched, at, why as u32, 1);
     }
 
     /// Record a reply without a time of the kernel.

@@ -298,7 +298,7 @@ def test_no_step_of_github_actions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_job() -> None:
     assert find_generator(Portion(), None, "") == Generator(Portion())
-    assert find_generator(Portion(1, 4), ("a", 1), "").find() == ("a", 1)
+    assert find_generator(Portion(1, 4), ("a", 1), "") == Generator(Portion(1, 4), ("a", 1))
     with meeting_of(Generator()) as meeting:
         assert meeting is None
 
@@ -306,11 +306,10 @@ def test_without_a_job() -> None:
 @pytest.mark.sockets
 def test_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INDEX, "3")
-    with api([(200, READ), (404, {}), (200, {})]) as (found, asked):
+    with api([(200, READ), (200, {})]) as (found, asked):
         monkeypatch.setattr(load, "_api", lambda: found)
         generator = find_generator(Portion(), None, "load")
         assert (generator.portion, generator.place) == (Portion(3, 4), ("127.0.0.1", 0))
-        assert generator.find() is None
         said = generator.put(b"{}")
     assert said == "the report is in the ConfigMap load-3 of the namespace load"
     assert asked[-1][1].startswith("/api/v1/namespaces/load/configmaps/load-3?")

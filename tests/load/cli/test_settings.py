@@ -94,7 +94,7 @@ def test_refused(row: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "status", "printed"),
     [
         ("merge 0.json 1.json -json all.json -html all.html", 0, "seed 7, by 2 generators"),
-        ("merge 0.json stale.json", 1, "limit      stale>0: FAILED, 10 (2.500%)"),
+        ("merge 0.json stale.json", 1, "limit      stale>0: FAILED, 10 (2.506%)"),
         ("merge 0.json", 2, "NOT WHOLE  missing: part 1/2 after 2.0 s"),
         ("merge -", 0, "400 due, 400 sent, 400 answered, 0 lost"),
         ("compare a.json b.json", 0, "  a: 127.0.0.1 port 53  b: 127.0.0.1 port 53"),

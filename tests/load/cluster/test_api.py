@@ -240,10 +240,11 @@ def test_where_the_pods_of_a_job_meet() -> None:
         found.put_coordinator(JOB, "10.1.2.3", 40_000)
     body = json.loads(asked[0][2])
     old = {**body, "metadata": {"ownerReferences": [{"uid": "4710"}]}}
-    with api([(404, {}), (200, old), (200, body)]) as (found, asked):
+    with api([(200, {"items": each}) for each in ([], [old], [body])]) as (found, asked):
         places = [found.coordinator(JOB) for _ in range(3)]
     assert places == [None, None, ("10.1.2.3", 40_000)]
-    assert {each[1] for each in asked} == {"/api/v1/namespaces/load/configmaps/load-coordinator"}
+    path = "/api/v1/namespaces/load/configmaps?fieldSelector=metadata.name%3Dload-coordinator"
+    assert {each[1] for each in asked} == {path}
 
 
 @pytest.mark.sockets

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -38,14 +37,13 @@ class Pods:
     """A kubelet for the pods of the Job, whose generators ask a server on loopback; a context manager."""
 
     def __init__(self, api: RealApi, folder: Path, port: int) -> None:
-        self._api, self._folder, self._port = api, folder, port
+        self._api, self._folder = api, folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        account = folder / "account"
-        account.mkdir()
+        self._own = ("-server=127.0.0.1", f"-p={port}", f"-conf={folder}/Corefile", "-rate=400", "-time=1s")  # fmt: skip
         token = api._must("POST", f"{SPACE}/serviceaccounts/load/token", {"spec": {}})
-        (account / "token").write_text(token["status"]["token"])
-        (account / "ca.crt").write_bytes(api.authority)
-        (account / "namespace").write_text(NAMESPACE)
+        (folder / "token").write_text(token["status"]["token"])
+        (folder / "ca.crt").write_bytes(api.authority)
+        (folder / "namespace").write_text(NAMESPACE)
         (folder / "Corefile").write_text(COREFILE)
 
     def __enter__(self) -> Self:
@@ -56,37 +54,34 @@ class Pods:
             each.kill()
             each.wait()
 
-    def live(self, *more: str) -> dict[str, str]:
-        """Run the Job until it has ended, the pod of index 2 with more words; what its pods have said, by index."""
-        said: dict[str, str] = {}
-        while not self.conditions():
+    def live(self, *more: str) -> list[str]:
+        """Run the Job until `kubectl wait` ends, the pod of index 2 with more words; what its pods have said at last."""
+        kubectl = ("kubectl", f"--kubeconfig={self._api.folder}/kubeconfig", "-n", NAMESPACE)
+        until = ("wait", "--for=jsonpath={.status.conditions}", "--timeout=1s", "job/load")
+        before = set(self._running)
+        while subprocess.run((*kubectl, *until), check=False, capture_output=True).returncode:
             for pod in self._api._must("GET", f"{SPACE}/pods")["items"]:
-                index = pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]
-                name, log = pod["metadata"]["name"], self._folder / pod["metadata"]["name"]
+                name = pod["metadata"]["name"]
                 if name not in self._running:
-                    self._start(pod, index, log, more if index == "2" else ())
-                elif (status := self._running[name].poll()) is not None and index not in said:
-                    said[index] = log.read_text().splitlines()[-1]
-                    ended = {"exitCode": status, "reason": "Error", "message": said[index]}
+                    self._start(pod, name, more)
+                elif (status := self._running[name].poll()) is not None and name not in before:
+                    ended = {"exitCode": status, "reason": "Error", "message": self._said(name)}
                     self._put(name, "Failed" if status else "Succeeded", {"terminated": ended})
-            time.sleep(0.1)
-        return said
+        for name in self._running:
+            self._running[name].wait()
+        return [self._said(name) for name in self._running if name not in before]
 
-    def conditions(self) -> list[dict[str, str]]:
-        """What has become of the Job, once its pods have ended."""
-        found = self._api._must("GET", f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/load")
-        conditions: list[dict[str, str]] = found["status"].get("conditions", [])
-        return conditions[1:]  # the first one comes before
+    def _said(self, name: str) -> str:
+        return (self._folder / name).read_text().splitlines()[-1]
 
-    def _start(self, pod: dict[str, Any], index: str, log: Path, more: Sequence[str]) -> None:
+    def _start(self, pod: dict[str, Any], name: str, more: Sequence[str]) -> None:
         (container,) = pod["spec"]["containers"]
+        index = pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]
         words = [each for each in container["args"] if not each.startswith("-server=")]
-        own = ("-server=127.0.0.1", f"-p={self._port}", f"-conf={self._folder}/Corefile", "-rate=400", "-time=1s")  # fmt: skip
         place = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": f"{self._api.port}"}  # fmt: skip
-        name = pod["metadata"]["name"]
-        with log.open("wb") as file:
+        with (self._folder / name).open("wb") as file:
             self._running[name] = subprocess.Popen(
-                [sys.executable, "-c", RUN, str(self._folder / "account"), *words, *own, *more],
+                [sys.executable, "-c", RUN, str(self._folder), *words, *self._own, *(more if index == "2" else ())],
                 env={**os.environ, **place, INDEX: index, "PYTHONPATH": os.getcwd()},
                 stdout=subprocess.DEVNULL, stderr=file,
             )  # fmt: skip
@@ -111,17 +106,16 @@ def test_the_job(tmp_path: Path) -> None:
             group = "/api/v1" if each["apiVersion"] == "v1" else f"/apis/{each['apiVersion']}"
             api._must("POST", f"{group}{where}/{each['kind'].lower()}s", each)
         with Pods(api, tmp_path, port) as pods:
-            said = pods.live("-seed=7")
-            assert sorted(said) == ["0", "1", "2", "3"]
-            (sentence,) = set(said.values())
+            said, jobs = pods.live("-seed=7"), f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+            assert len(said) == 4
+            (sentence,) = set(said)
             assert re.fullmatch(r"part ./4 has another plan than part ./4: seed ., not .; give all generators the same flags and files", sentence)  # fmt: skip
-            (failed,) = pods.conditions()
-            assert (failed["type"], failed["reason"]) == ("Failed", "PodFailurePolicy")
-            jobs = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+            failed = api._must("GET", f"{jobs}/load")["status"]["conditions"][0]
+            assert (failed["type"], failed["reason"]) == ("FailureTarget", "PodFailurePolicy")
             api._must("DELETE", f"{jobs}/load", {"propagationPolicy": "Background"})
             api._must("DELETE", f"{SPACE}/pods", {"gracePeriodSeconds": 0})
             api._must("POST", jobs, manifests["Job"])
-            assert sorted(pods.live()) == ["0", "1", "2", "3"]
+            assert len(pods.live()) == 4
         maps = json.dumps(api._must("GET", f"{SPACE}/configmaps")).encode()
     reports = [(name, read_report(octets, name)) for name, octets in reports_of(maps, "-")]
     found = merge(reports)

@@ -242,7 +242,7 @@ class Servers:
     def say(self, address: int, ms: int, *, server: int = 0, rcode: int = 0) -> None:
         """A query at so many milliseconds after the change was seen, and what it was answered a millisecond later."""
         sent = round(SEEN * SECOND) + ms * 1_000_000
-        probe = Probe(0, server, 0x8400 | rcode, address, sent, sent + 1_000_000)
+        probe = Probe(0, server, 0x8500 | rcode, address, sent, sent + 1_000_000)
         self.propagation.take(PROBES, PROBE.pack(*probe))
 
     def shown(self, server: int = 0, begin: float = 0.0, end: float = 19.0) -> list[EventReport]:

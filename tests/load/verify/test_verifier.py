@@ -56,6 +56,7 @@ class Said(Truth):
         self.late: tuple[float, ...] | None = None
         self.outage: tuple[float, ...] | None = None
         self.learnt: list[Question] = []
+        self.leads = False
         self.held = 0.0  # seconds after which the servers are shown a change
 
     def is_away(self) -> bool:
@@ -81,12 +82,14 @@ class Said(Truth):
         return len(self.learnt)
 
 
-def reply(*last: int, flags: int = 0x8400) -> bytes:
-    """A reply without its ID, with these addresses."""
-    question = ONE.section
+SOA = b"\0\0\6\0\1\0\0\0\5\0\x16" + bytes(22)
+
+
+def reply(*last: int, flags: int = 0x8500) -> bytes:
+    """A reply without its ID, with these addresses, or a SOA record."""
     records = b"".join(b"\xc0\x0c\0\1\0\1\0\0\0\5\0\4" + bytes((10, 0, 0, each)) for each in last)
-    header = flags.to_bytes(2, "big") + b"\0\1" + len(last).to_bytes(2, "big") + b"\0\0\0\0"
-    return header + question + records
+    counts = bytes((0, 1, 0, len(last), 0, not last, 0, 0))
+    return flags.to_bytes(2, "big") + counts + ONE.section + (records or SOA)
 
 
 def verifier(said: Said) -> Verifier:
@@ -99,7 +102,11 @@ class Letters(Said):
     def __init__(self, words: dict[str, str]) -> None:
         super().__init__()
         self.words = words
-        self.away, self.known = "away" in words, "unknown" not in words
+        self.away, self.known, self.leads = (
+            "away" in words,
+            "unknown" not in words,
+            "leads" in words,
+        )
         self.held, self.base = float(words.get("held", 0)), int(words.get("forgotten", 0))
         self.since = self.since[self.base :]
         self.outage, self.late = (
@@ -122,10 +129,11 @@ def test_verdict(row: str) -> None:
     text, expected = row.split(" => ")
     asked, received, letters, *more = text.split()
     words = {name: value for name, _, value in (each.partition("=") for each in more)}
-    found, flags = verifier(Letters(words)), 0x8400 | int(words.get("rcode", 0)) | TC * ("truncated" in words)  # fmt: skip
+    found, flags = verifier(Letters(words)), 0x8500 | int(words.get("rcode", 0)) | TC * ("truncated" in words)  # fmt: skip
     content = reply(*map(ord, letters.strip("-")), flags=flags)
     found.remember(1, 0, content.replace(b"web", b"wxb") if "other-question" in words else content)
-    times = [round(float(each) * SECOND) for each in (asked, asked, received)]
+    due = words.get("due", asked)
+    times = [round(float(each) * SECOND) for each in (due, asked, received)]
     right, judged = found.judge_all([(0, flags, 1, times[0], times[1], times[2])])
     if found.waits:
         assert (right, judged, list(found.settled(float(received) + 0.9))) == ([], [], [])
@@ -133,7 +141,7 @@ def test_verdict(row: str) -> None:
     assert not found.waits
     told = ["right" for _ in right]
     for question, *both, (word, age, reason) in judged:
-        assert (question, both) == (0, [float(asked)] * 2)
+        assert (question, both) == (0, [float(due), float(asked)])
         told.append(" ".join(filter(None, (word, f"{age:g}" * bool(age), reason))))
     assert told == ([] if expected == "none" else [expected])
 
@@ -142,7 +150,7 @@ def test_numbers_that_are_used_again() -> None:
     found = verifier(Said())
     for number, at in ((1, 1.0), (2, 15.0)):
         found.remember(1, 0, reply(number))
-        assert found.judge(0, 0x8400, 1, at, at, at) == Judged(0, at, at, Verdict(RIGHT))
+        assert found.judge(0, 0x8500, 1, at, at, at) == Judged(0, at, at, Verdict(RIGHT))
         found.forget([1])
 
 
@@ -159,7 +167,7 @@ def test_questions_that_are_learnt() -> None:
     for each in (verifier(said), verifier(said)):
         each.add_question(Question(NAME, RRType.A, "search"))
         each.remember(1, 1, reply(2))
-        assert each.judge(1, 0x8400, 1, 15.0, 15.0, 15.0) == Judged(1, 15.0, 15.0, Verdict(RIGHT))
+        assert each.judge(1, 0x8500, 1, 15.0, 15.0, 15.0) == Judged(1, 15.0, 15.0, Verdict(RIGHT))
     assert (asked, [each.name for each in said.learnt]) == ([1, 2], [NAME, NAME])
 
 
@@ -193,7 +201,7 @@ def test_verdicts_do_not_depend_on_what_is_remembered(
     steps: list[list[tuple[int, ...]] | int],
 ) -> None:
     said = Alternating()
-    replies = [*map(reply, range(1, 5)), reply(flags=0x8402), reply(1, flags=0x8400 | TC)]
+    replies = [*map(reply, range(1, 5)), reply(flags=0x8502), reply(1, flags=0x8500 | TC)]
     remembering, plain = (Verifier(said, [ONE, ONE], slack=0.5) for _ in range(2))
     for each in (remembering, plain):
         for number, content in enumerate(replies, 1):
@@ -231,11 +239,11 @@ def test_a_reply_that_was_right_is_not_compared_again() -> None:
     found = verifier(Counting())
     found.remember(1, 0, reply(2))
     times = [11 * SECOND, 12 * SECOND, 13 * SECOND]
-    outcomes = [(0, 0x8400, 1, each, each, each + 1) for each in times]
+    outcomes = [(0, 0x8500, 1, each, each, each + 1) for each in times]
     assert found.judge_all(outcomes) == (times, [])
     assert compared == [1]
     # Another state is true by then.
-    assert found.judge_all([(0, 0x8400, 1, 25 * SECOND, 25 * SECOND, 25 * SECOND)]) == ([], [])
+    assert found.judge_all([(0, 0x8500, 1, 25 * SECOND, 25 * SECOND, 25 * SECOND)]) == ([], [])
     assert found.waits
 
 
@@ -438,7 +446,7 @@ def test_when_the_watch_was_late_or_away(leads: bool) -> None:
         away = [(0.0, 1.92), (0.0, 1.93), (1.95, 2.0), (1.96, 9.0)]
         assert [truth.was_away(*each) for each in away] == [False, True, True, False]
         asked = [1.0, 1.02, 1.2, 1.6, 1.9, 5.0]
-        shown = [1.0, 1.9, 1.9, 1.9, 1.9, 5.0] if leads else asked
+        shown = [1.9, 1.9, 1.9, 1.9, 1.9, 5.0] if leads else asked
         assert ([truth.shown(each) for each in asked], truth.is_away()) == (shown, True)
 
     with_block(test)

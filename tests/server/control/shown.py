@@ -23,7 +23,7 @@ TIME = "2026-11-22T21:00:{:02}.000+00:00"
 QUIET: dict[str, Any] = {
     "time": TIME.format(0), "uptime_seconds": 100.0,
     "rates": {"queries_per_second": 0, "table_share": 0, "by_type": {}, "by_rcode": {}},
-    "past": [], "failing": [], "changes": [], "slowest": [], "search_waste": [], "upstreams": [],
+    "past": [], "failing": [], "changes": [], "slowest": [], "search_waste": [], "upstreams": [], "faults": [],
 }  # fmt: skip
 NO_DOOR = cast("Door", None)  # neither the page nor a stand-in reads the server
 

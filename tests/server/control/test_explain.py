@@ -53,7 +53,7 @@ async def test_what_the_answer_table_has() -> None:
         assert (await ask(server, WEB))["inTable"]["forms"] == []
 
 
-LOOKUP = "/v1/explain?name=web.shop&from=shop/db-0&resolver=musl"
+LOOKUP = "/v1/explain?name=web.shop&from=shop/db-0&program=musl"
 
 
 async def test_the_lookup_of_a_pod() -> None:

@@ -124,9 +124,10 @@ class TestBrowser:
                 name: await tab.value(
                     f"[...document.querySelectorAll('#{name} td')].map((each) => each.textContent)"
                 )
-                for name in ("failing", "changes", "slowest", "search_waste", "upstreams")
+                for name in ("faults", "failing", "changes", "slowest", "search_waste", "upstreams")
             }
             assert rows == {
+                "faults": ["lossy: drop type AAAA", "12", "598 s"],
                 "failing": [
                     DB,
                     "A",

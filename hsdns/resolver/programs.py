@@ -1,0 +1,191 @@
+"""Programs that look names up with a library of another file, in their own way.
+
+Path: model.look_up() -> here -> glibc.py, go.py, cares.py.
+Rule: a program has its own entry if it sends other packets than its library, or keeps what it heard for another time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from random import Random
+from typing import ClassVar, Final
+
+from hsdns.resolver import cares, glibc
+from hsdns.resolver.cares import CAres
+from hsdns.resolver.glibc import Glibc
+from hsdns.resolver.model import LIBC_TYPES, STILL_WAITING, Keeps, Result, Waiting
+from hsdns.resolver.resolv_conf import Reader, switches
+from hsdns.wire.iana import Rcode, RRType
+
+CODES: Final = {
+    cares.NODATA: "ENODATA",
+    cares.NOT_FOUND: "ENOTFOUND",
+    cares.TIMEOUT: "ETIMEOUT",
+    cares.NO_CONTACT: "ECONNREFUSED",
+    cares.MISFORMATTED: "EFORMERR",
+    cares.ERRORS[Rcode.SERVFAIL]: "ESERVFAIL",
+    cares.ERRORS[Rcode.NOTIMP]: "ENOTIMP",
+    cares.ERRORS[Rcode.REFUSED]: "EREFUSED",
+}
+
+
+class NodeResolve(CAres):
+    """dns.resolve() and its kin of Node 20, with c-ares 1.34; measured, src/cares_wrap.cc.
+
+    A name is asked as it is, four times with each server, and any reply is taken.  The event loop looks once a second
+    at what is late.
+    """
+
+    name = "node-resolve"
+    reader = Reader(
+        "Node", switches("rotate"), timeout=2, attempts=4, most_servers=1 << 30, searches=False, numbers=("timeout",)
+    )  # fmt: skip
+    used_by = "Node's dns.resolve*, dns.promises.resolve*, dns.reverse"
+    keeps = Keeps()
+    has_edns = caches = checks_replies = False
+    tick = 1.0
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Ask for one type, A of both families, as dns.resolve() without a type does."""
+        result = yield from super().lookup(name, types[:1])
+        return result._replace(error=CODES.get(result.error, result.error))
+
+
+class Envoy(CAres):
+    """STRICT_DNS of Envoy 1.40; measured, dns_resolver/cares/dns_impl.cc.
+
+    With dns_lookup_family AUTO, the default, A is looked up if no name of the search list has AAAA records.  It has its
+    own timeout and number of tries, and goes on with its socket after a timeout.
+    """
+
+    name = "envoy"
+    reader = Reader(
+        "Envoy", switches("rotate"), timeout=5, attempts=4, most_servers=1 << 30, numbers=("ndots",)
+    )
+    used_by = "Envoy's STRICT_DNS clusters"
+    types = (RRType.A, RRType.AAAA)
+    keeps = Keeps(
+        5, 5, "STRICT_DNS asks every 5 s (dns_refresh_rate), or after the TTL with respect_dns_ttl"
+    )
+    caches = leaves_late_socket = False
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look up AAAA through the whole search list, then A; the errors are names of its counters."""
+        self._sockets.clear()
+        result = Result((), "", "")
+        for rrtype in sorted(types, reverse=True):
+            result = yield from self._walk(name, [rrtype])
+            if result.addresses:
+                return result
+        is_missing = result.error in (cares.NODATA, cares.NOT_FOUND)
+        return result._replace(error="update_no_rebuild" if is_missing else "update_failure")
+
+
+class NodeLookup(Glibc):
+    """dns.lookup() of Node 20: getaddrinfo() in a pool of four threads; measured, lib/dns.js."""
+
+    name = "node-lookup"
+    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
+    used_by = "Node's dns.lookup, http and net, in Debian images"
+    keeps = Keeps(why="it keeps no answer; open connections of an agent are used on")
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look a name up; the errors are codes."""
+        result = yield from super().lookup(name, types)
+        codes = {"": "", glibc.AGAIN: "EAI_AGAIN", STILL_WAITING: STILL_WAITING}
+        return result._replace(error=codes.get(result.error, "ENOTFOUND"))
+
+
+class NodeFetch(NodeLookup):
+    """fetch() of Node 20, undici 6: dns.lookup(), of which a connection waits for ten seconds; measured."""
+
+    name = "node-fetch"
+    used_by = "Node's fetch and undici, in Debian images"
+    types = (RRType.A, RRType.AAAA)
+    LONGEST: Final = (
+        10.5  # seconds: the timeout of a connection, at which it looks each half second
+    )
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look a name up, and give up when the connection does."""
+        end, arrival = self.now + self.LONGEST, None
+        lookup = super().lookup(name, types)
+        while self.now < end:
+            try:
+                deadline = lookup.send(arrival)
+            except StopIteration as ended:
+                result: Result = ended.value
+                return result
+            arrival = yield end if deadline is None else min(deadline, end)
+        self._is_single = self._reopens = False  # the next thread is in no mode yet
+        return Result(
+            (), "UND_ERR_CONNECT_TIMEOUT", f"{name}: no result in {self.LONGEST:g} seconds"
+        )
+
+
+class PythonSocket(Glibc):
+    """socket.getaddrinfo() and gethostbyaddr() of CPython; measured."""
+
+    name = "python-socket"
+    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
+    used_by = "CPython's socket, requests, urllib3, in Debian images"
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look a name up; for an address the errors are those of gethostbyaddr()."""
+        result = yield from super().lookup(name, types)
+        own = {glibc.NONAME: "Unknown host", glibc.AGAIN: "Host name lookup failure"}
+        is_address = types[0] == RRType.PTR
+        return result._replace(error=own.get(result.error, result.error)) if is_address else result
+
+
+class DotNet(Glibc):
+    """System.Net.Dns of .NET 8 on Linux: getaddrinfo(); from its source, not measured: pal_networking.c."""
+
+    name = "dotnet"
+    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
+    used_by = ".NET's Dns and HttpClient, in Debian images"
+    keeps = Keeps(
+        why="it keeps no answer; HttpClient uses a connection on until PooledConnectionLifetime"
+    )
+
+
+class _Keeping(Glibc):
+    """getaddrinfo() and a cache of the program's own."""
+
+    types: ClassVar[tuple[int, ...]] = (RRType.A, RRType.AAAA)
+    keeps_errors: ClassVar[float] = 0.0  # seconds
+
+    def __init__(self, text: str, random: Random) -> None:
+        super().__init__(text, random)
+        self._kept: dict[str, tuple[float, Result]] = {}
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look a name up, unless its result is known."""
+        until, result = self._kept.get(name, (0.0, Result((), "", "")))
+        if until <= self.now:
+            result = yield from super().lookup(name, types)
+            kept = self.keeps.least if result.addresses else self.keeps_errors
+            self._kept[name] = self.now + kept, result
+        return result
+
+
+class NginxStart(_Keeping):
+    """Names in the configuration of nginx 1.22, without `resolver`: getaddrinfo() when it starts; measured."""
+
+    name = "nginx-start"
+    used_by = "nginx without `resolver`: names in upstream and proxy_pass"
+    keeps = Keeps(
+        inf, inf, "without `resolver` a name is looked up when nginx starts or reloads only"
+    )
+
+
+class Java(_Keeping):
+    """InetAddress of OpenJDK 17: getaddrinfo() and a cache; measured."""
+
+    name = "java"
+    used_by = "Java's InetAddress and HttpClient, in Debian images; gRPC Java"
+    keeps = Keeps(
+        30, 30, "the JVM keeps addresses for 30 s (networkaddress.cache.ttl; for ever under a security manager)"
+    )  # fmt: skip
+    keeps_errors = 10.0  # networkaddress.cache.negative.ttl

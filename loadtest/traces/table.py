@@ -1,0 +1,66 @@
+"""The tables of docs/programs.md, from the traces.
+
+Path: `python -m loadtest.traces --page` -> here -> tests/resolver/traces/*.txt, docs/programs.md.
+Rule 1: seconds are those of the first lookup, queries those of all lookups of a scenario.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from loadtest.summary import replaced
+from loadtest.traces.scene import rows_of
+
+WAIT: Final = 0.5  # seconds from which on a table tells them
+_RESULT: Final = re.compile(r"RESULT (?:at -?\d+ )?after (\d+) ms: (.*)")
+_FOUND: Final = re.compile(r"\d+[.+]\d|2001:|t\d\.|\d+ (records|values)|\"?text_|0_10_|SRV |TXT ")
+
+
+def traces_of(path: Path) -> dict[str, list[str]]:
+    """The lines of each trace of a file, by scenario."""
+    parts = path.read_text().split("\n== ")[1:]
+    return {part.split()[0]: part.splitlines()[1:] for part in parts}
+
+
+def cell(lines: list[str] | None, kind: str) -> str:
+    """What a table says of a trace."""
+    if lines is None:
+        return ""
+    if kind == "removed":
+        return re.sub(r"RESULT .* for ([\d.]+) s(.*?);.*", r"\1 s\2", lines[0])
+    results = [match for match in map(_RESULT.match, lines) if match]
+    queries = len(lines) - len(results)
+    if kind == "repeated":
+        return str(queries)
+    seconds = int(results[0][1]) / 1000
+    wait = f", {seconds:.1f} s" if kind == "waits" and seconds >= WAIT else ""
+    return f"{queries}{wait}{'' if _FOUND.match(results[0][2]) else ', fails'}"
+
+
+def table(kind: str, folder: Path) -> str:
+    """One of the tables, as Markdown."""
+    columns = [row[1:] for row in rows_of("tables.txt") if row[0] == kind]
+    rows = [["program", *(title for title, _ in columns)], ["---"] * (1 + len(columns))]
+    for path in sorted(folder.glob("*.txt")):
+        traces = traces_of(path)
+        cells = [cell(traces.get(scenario), kind) for _, scenario in columns]
+        if any(cells):
+            rows.append([path.stem, *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def versions(folder: Path) -> str:
+    """The list of what was measured, as Markdown."""
+    heads = [path.read_text().partition("\n")[0] for path in sorted(folder.glob("*.txt"))]
+    told = [head.removeprefix("# ").rpartition("; Debian")[0].partition(": ") for head in heads]
+    rows = "".join(f"\n| {name} | {version} |" for name, _, version in told)
+    return f"| program | version |\n| --- | --- |{rows}"
+
+
+def filled(page: str, folder: Path) -> str:
+    """The page with its tables, each between two marks."""
+    for kind in dict.fromkeys(row[0] for row in rows_of("tables.txt")):
+        page = replaced(page, kind, table(kind, folder))
+    return replaced(page, "versions", versions(folder))

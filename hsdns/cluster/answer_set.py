@@ -30,7 +30,7 @@ from itertools import chain, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from hsdns.cluster import schema
-from hsdns.cluster.address import dashed, is_reverse, reverse_name
+from hsdns.cluster.address import REVERSE_ZONES, dashed, is_reverse, reverse_name
 from hsdns.cluster.answer import ClusterAnswers
 from hsdns.cluster.history import ADDED, DELETED, Noted, ServiceFacts
 from hsdns.cluster.lookup import NoSuchName
@@ -321,11 +321,18 @@ class AnswerSet:
     def _pointers(self, zone: Name) -> Iterator[RRset]:
         services = self.lookup.store.services
         addresses = chain(services.cluster_ips.addresses(), services.endpoint_ips.addresses())
+        lengths = [
+            length
+            for length, reverse in zip((4, 16), REVERSE_ZONES, strict=True)
+            if reverse.is_at_or_below(zone) or zone.is_at_or_below(reverse)
+        ]
+        if not lengths:
+            return
         last = None
         for each in in_order((len(address), address) for address in addresses):
             yield ()
-            if each is None or each == last:  # an endpoint may have a cluster IP
-                continue
+            if each is None or each == last or each[0] not in lengths:
+                continue  # an endpoint may have a cluster IP
             last = each
             owner = reverse_name(each[1])
             if owner.is_at_or_below(zone):

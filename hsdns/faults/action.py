@@ -304,7 +304,7 @@ class Early(Action):
 
     when: ClassVar[str]
     known: ClassVar[tuple[str, ...]] = (
-        "client", "pod", "asked", "listener", "share", "nth", "after", "before",
+        "client", "pod", "labels", "asked", "listener", "share", "nth", "after", "before",
     )  # fmt: skip
 
     def misfit(self, selector: Selector) -> str:
@@ -326,7 +326,7 @@ class ConnectionAction(Early):
     about: ClassVar[str] = "connection"
     when: ClassVar[str] = "when a client connects"
     known: ClassVar[tuple[str, ...]] = (
-        "client", "pod", "asked", "listener", "transport", "share", "nth", "after", "before",
+        "client", "pod", "labels", "asked", "listener", "transport", "share", "nth", "after", "before",
     )  # fmt: skip
 
     def __init__(self, word: str, octets: int | None = None) -> None:

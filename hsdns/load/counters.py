@@ -32,6 +32,42 @@ JOINED: Final = ("events", "episodes")  # fields that are lists of parts that st
 Figures = list[Percentile]
 T = TypeVar("T")
 
+
+class MachineTimes(msgspec.Struct):
+    """What the machine of the generator did in `elapsed` microseconds, in microseconds; None: it does not tell.
+
+    CPUs were `busy` with any process, or `stolen` by the hypervisor; under `pressure` some task waited for one, and the
+    sender `waited`, or was `stopped`, as far as looking ten times a second tells.  `sender`, `counting` and `server`
+    are CPU time; that of the server if it is on this machine.  `overflowed` queries did not fit into its sockets.
+    """
+
+    elapsed: int | None = None
+    busy: int | None = None
+    stolen: int | None = None
+    pressure: int | None = None
+    waited: int | None = None
+    sender: int | None = None
+    counting: int | None = None
+    server: int | None = None
+    overflowed: int | None = None
+    stopped: int | None = None
+
+    def since(self, before: MachineTimes) -> MachineTimes:
+        """What has happened since earlier times."""
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(before), strict=True)
+        return MachineTimes(
+            *(None if None in pair else max(0, pair[0] - pair[1]) for pair in pairs)
+        )
+
+    @property
+    def others(self) -> int | None:
+        """The CPU time that neither the generator nor the server had; None if the server is not known."""
+        if self.busy is None or self.server is None:
+            return None
+        known = self.server + (self.sender or 0) + (self.counting or 0)
+        return max(0, self.busy - known) + (self.stolen or 0)
+
+
 # Why connections end.
 SPENT: Final = "had all its queries"
 IDLE: Final = "idle"
@@ -195,10 +231,12 @@ class LookupPartReport(msgspec.Struct):
         self.again += found.again
         self.over_tcp += found.over_tcp
 
-    def finish(self, lateness: Histogram, *, refused: bool) -> None:
+    def finish(self, lateness: Histogram, *, withheld: bool) -> None:
         """Make the figures; `lateness` is that of the queries."""
         self.ends = {end: self.ends.get(end, 0) for end in ENDS}
-        self.latency = latency_figures(self.slots, self.ends[UNFINISHED], lateness, refused=refused)
+        self.latency = latency_figures(
+            self.slots, self.ends[UNFINISHED], lateness, withheld=withheld
+        )
         self.median_queries = self.query_slots.percentile(50) or 0
         self.most_queries = self.query_slots.highest or 0
 
@@ -219,17 +257,17 @@ class LookupsReport(msgspec.Struct):
         _part(self.by_form, found.form).add(found)
         self.lateness_slots.record(max(0, found.began - found.planned) // MICROSECOND)
 
-    def finish(self, lateness: Histogram, *, refused: bool) -> LookupsReport | None:
+    def finish(self, lateness: Histogram, *, withheld: bool) -> LookupsReport | None:
         """Make the figures; None without lookups.
 
-        `lateness` is that of the queries, which decides whether a latency is stated; `refused`: none is stated.
+        `lateness` is that of the queries, which decides whether a latency is stated; `withheld`: none is stated.
         """
         if not self.whole.ends:
             return None
         for parts in (self.by_resolver, self.by_form):
             parts.sort(key=lambda each: each.name)
         for part in (self.whole, *self.by_resolver, *self.by_form):
-            part.finish(lateness, refused=refused)
+            part.finish(lateness, withheld=withheld)
         self.lateness = percentiles(self.lateness_slots)
         return self
 

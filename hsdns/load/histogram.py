@@ -6,11 +6,14 @@ Rule 2: only used slots are stored, and merging adds their counts: histograms me
 Rule 3: a percentile is the value that this share of all values does not exceed; lost queries are above all values.
 Rule 4: a long run has thousands of histograms.  Those that no longer change are packed, in a tenth of the memory.
 
-The percentiles of a run, and which of them are refused because the generator was the limit:
+The percentiles of a run, and which of them are withheld because the generator was the limit:
 Rule 1: a latency includes the generator's lateness.  A percentile is stated only if the same percentile of the lateness
-        is at most half of it, or at most TRIFLE.
+        is at most half of it, or at most TRIFLE; otherwise the latency was at most that.
 Rule 2: a lost query counts as slower than any answered one.
-Rule 3: if this machine sent less than the share ENOUGH of what was due, the rate was not the planned one, and no
+Rule 3: what a query that was sent late, or lost meanwhile, would have taken otherwise is unknown.  A percentile is
+        stated only if these are at most half of the queries above it, so a maximum only without any.  For a service
+        time, which runs from the sending, only those lost count.
+Rule 4: if this machine sent less than the share ENOUGH of what was due, the rate was not the planned one, and no
         latency is stated.
 """
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import ceil
 from typing import Final, Self
 
@@ -140,11 +143,15 @@ NOTHING: Final = "none"
 
 
 class Percentile(msgspec.Struct, frozen=True):
-    """`name` is p50 ... p99.99 or max; `why` there is none: lost, generator (the limit), few, never, none."""
+    """`name` is p50 ... p99.99 or max; `why` there is none: lost, generator (the limit), few, never, none.
+
+    `at_most` is an upper bound of one that is withheld, if there is one.
+    """
 
     name: str
     us: int | None
     why: str = ""
+    at_most: int | None = None
 
 
 def name_of(percent: float) -> str:
@@ -160,21 +167,35 @@ def percentiles(histogram: Histogram) -> list[Percentile]:
     ]
 
 
+_NONE: Final = Histogram()
+
+
 def latency_figures(
-    latency: Histogram, lost: int, lateness: Histogram, *, refused: bool = False
+    latency: Histogram, lost: int, lateness: Histogram, unknown: int = 0, *, withheld: bool = False
 ) -> list[Percentile]:
-    """The percentiles of a latency; `refused`: none of them is stated."""
-    late = lateness.percentiles(PERCENTS)
+    """The percentiles of a latency; that of `unknown` queries is not the server's; `withheld`: none is stated."""
+    late, above = lateness.percentiles(PERCENTS), (latency.total + lost) / 100
     found = []
     for percent, us, own in zip(PERCENTS, latency.percentiles(PERCENTS, lost), late, strict=True):
         name = name_of(percent)
-        if us is None:
-            found.append(Percentile(name, None, LOST if lost else NOTHING))
-        elif refused or (own is not None and own > TRIFLE and own * 2 > us):
+        if withheld:
             found.append(Percentile(name, None, LATE))
+        elif unknown and unknown * 2 > round((100 - percent) * above, 6):
+            found.append(Percentile(name, None, LATE, us))
+        elif us is None:
+            found.append(Percentile(name, None, LOST if lost else NOTHING))
+        elif own is not None and own > TRIFLE and own * 2 > us:
+            found.append(Percentile(name, None, LATE, us))
         else:
             found.append(Percentile(name, us))
     return found
+
+
+def service_figures(
+    service: Histogram, lost: int, unknown: int, *, withheld: bool
+) -> list[Percentile]:
+    """The percentiles of a service time, which does not include the generator's lateness."""
+    return latency_figures(service, lost, _NONE, unknown, withheld=withheld)
 
 
 def us_to_text(us: float) -> str:
@@ -189,23 +210,3 @@ def us_to_text(us: float) -> str:
 def all_sent(sent: int, not_sent: int) -> bool:
     """Whether enough of what was due was sent."""
     return sent >= (sent + not_sent) * ENOUGH
-
-
-def refusal(
-    figures: Sequence[Percentile], lateness: Sequence[Percentile], sent: int, not_sent: int
-) -> str:
-    """A sentence about why some latencies are refused; "" if all are stated."""
-    if not all_sent(sent, not_sent):
-        return (
-            f"the generator was the limit: this machine could not send {not_sent} of {sent + not_sent} queries that "
-            "were due, so no latency of this run stands; give a lower -rate, or run it on a machine of its own"
-        )
-    refused = [figure.name for figure in figures if figure.why == LATE]
-    if not refused:
-        return ""
-    own = next(each.us for each in lateness if each.name == refused[0]) or 0
-    return (
-        f"the generator was the limit: it was late by {us_to_text(own)} at {refused[0]}, so the latency at "
-        f"{', '.join(refused)} would be its own and is left out; "
-        "give a lower -rate, or run it on a machine of its own"
-    )

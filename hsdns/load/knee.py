@@ -1,14 +1,16 @@
 """The search for the highest rate at which limits hold: the knee.
 
 Path: cli/load.py carries out each step as a separate run -> here, which returns the next one.
-Rule 1: a rate is tried until one run holds, two have broken, or the generator was the limit three times: other work of
-        the machine can break a run, but cannot make one hold.
+Rule 1: a rate is tried until one run holds, two have broken, or three decided nothing: other work of the machine can
+        break a run, but cannot make one hold.
 Rule 2: the rate rises (or falls) by a factor until one rate holds and one does not; then the middle of the two is tried
         until they are WIDTH apart.
 Rule 3: at the end both are tried again, for CONFIRMED times as long.  If one is not confirmed, the search continues
         from there with steps of that length: only these detect a queue that grows slowly.
-Rule 4: if the generator is the limit, the search ends with what is known by then.  No clock and no socket: tell()
-        passes the outcome of each step.
+Rule 4: a run decides nothing if the generator was the limit, or if it broke while other processes had more than OTHERS
+        of a CPU of the machine that the server is on too.  Then the search ends with what is known.
+
+No clock and no socket: step_ended() passes the outcome of each step.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from hsdns.load.limits import LATENCIES, LATENESS, Limit, Measured, is_met
 HELD: Final = "held"
 BROKEN: Final = "broken"
 GENERATOR: Final = "generator"
+BUSY: Final = "busy"
 
 WIDTH: Final = 1.01  # between a rate that holds and one that does not
 UP: Final = 2.0
@@ -29,7 +32,8 @@ DOWN: Final = 4.0
 LEAST: Final = 10.0  # queries a second
 BREAKS: Final = 2  # broken runs that decide, unless one holds
 CONFIRMED: Final = 2  # times as long
-GENERATORS: Final = 3  # runs limited by the generator that decide, unless one holds
+UNDECIDED: Final = 3  # runs that decide nothing, after which the search ends
+OTHERS: Final = 0.05
 MOST_STEPS: Final = 200
 
 SHORTEST: Final = 2.0  # minimum seconds of a step
@@ -76,7 +80,7 @@ class KneeSearch:
         self.step: Step | None = next(self._search)  # the next one, None at the end
 
     def step_ended(self, outcome: str) -> None:
-        """Set the outcome of the step: HELD, BROKEN or GENERATOR."""
+        """Set the outcome of the step: HELD, BROKEN, GENERATOR or BUSY."""
         self._steps += 1
         try:
             self.step = self._search.send(outcome)
@@ -164,10 +168,10 @@ class KneeSearch:
     def _try(self, rate: float) -> Generator[Step, str, str]:
         """Try a rate; record and return the outcome."""
         seconds = min(max(self._shortest, ceil(self._queries / rate)), max(LONGEST, self._shortest))
-        counts = {BROKEN: 0, GENERATOR: 0}
+        counts = {BROKEN: 0, GENERATOR: 0, BUSY: 0}
         if self._length > 1:
             self._confirmed.add(rate)
-        while counts[BROKEN] < BREAKS and counts[GENERATOR] < GENERATORS:
+        while counts[BROKEN] < BREAKS and counts[GENERATOR] + counts[BUSY] < UNDECIDED:
             outcome = yield Step(rate, seconds * self._length)
             if outcome == HELD:
                 self.holds = rate
@@ -177,34 +181,31 @@ class KneeSearch:
             self.breaks = rate
             return BROKEN
         self._given_up = f"the generator was the limit at {rate:.10g} queries a second"
-        if self.breaks is None and self.holds is not None:
+        if counts[BUSY] > counts[GENERATOR]:
+            self._given_up = (
+                f"other processes kept the machine busy at {rate:.10g} queries a second"
+            )
+        elif self.breaks is None and self.holds is not None:
             self._given_up = f"the knee is above {self.holds:.10g}: the generator is the limit"
         return GENERATOR
 
 
-def outcome_of(limits: Sequence[Limit], measured: Measured, *, answered: int, kept: bool) -> str:
+def outcome_of(
+    limits: Sequence[Limit], measured: Measured, *, answered: int, kept: bool, others: float = 0.0
+) -> str:
     """The outcome of a step; `kept`: the generator sent what was due, and none of its own limits ended the step.
 
-    If a latency exceeds its limit only with the generator's lateness, the outcome is GENERATOR.
+    `others` is the share of a CPU that other processes had on the machine of generator and server.
     """
-    met = [is_met(limit, measured) for limit in limits]
-    broken = [limit for limit, is_broken in zip(limits, met, strict=True) if is_broken]
-    if any(limit.unit != "us" or _is_over(limit, measured) for limit in broken):
-        return BROKEN
+    met = {limit: is_met(limit, measured) for limit in limits}
+    broken = [limit.metric for limit, is_broken in met.items() if is_broken]
+    if any(metric not in LATENESS for metric in broken):
+        return BUSY if others > OTHERS else BROKEN
     if not kept or broken:
         return GENERATOR
-    if None in met:
+    if None in met.values():
         return GENERATOR if answered else BROKEN
     return HELD
-
-
-def _is_over(limit: Limit, measured: Measured) -> bool:
-    """Whether a latency exceeds its limit even without the generator's lateness."""
-    if limit.metric in LATENESS:
-        return False
-    at = LATENCIES.index(limit.metric)
-    own, us = measured.lateness[at].us or 0, measured.latency[at].us
-    return us is None or us - own >= limit.value
 
 
 def queries_for(limits: Sequence[Limit]) -> int:

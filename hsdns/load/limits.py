@@ -2,8 +2,11 @@
 
 Path: cli/load.py reads -fail-if -> here -> report.py, which states the limits that are met and the exit status.
 Rule 1: a limit is met if its comparison is true; then the run has failed.
-Rule 2: a percentile that is lost is above every limit; a refused one decides nothing (`unknown`).
-Rule 3: if the knee was not found, a limit on it is decided only if all its possible rates give the same result.
+Rule 2: a percentile that is lost is above every limit; one that is withheld decides nothing (`unknown`),
+        unless its upper bound does.
+Rule 3: a latency is decided if it and the time from the sending to the reply, without the generator's lateness, are on
+        the same side of the limit; a number of lost queries if those of unknown cause make no difference.
+Rule 4: if the knee was not found, a limit on it is decided only if all its possible rates give the same result.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Final, NamedTuple
 from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.load.errors import LoadError
-from hsdns.load.histogram import LOST, NOTHING, PERCENTS, Percentile, name_of
+from hsdns.load.histogram import LATE, NOTHING, PERCENTS, Percentile, name_of
 from hsdns.load.verify.judge import RIGHT, VERDICTS
 
 _FORM: Final = re.compile(r"\s*([a-z0-9_.]+)\s*(<=|>=|<|>)\s*([^\s:]+)(\s*:\s*abort)?\s*")
@@ -32,11 +35,13 @@ KNEE_FLAG: Final = "-knee-limits"
 KNEE_LIMITS: Final = "p99>5ms,loss>0.01%"
 LATENCIES: Final = tuple(map(name_of, PERCENTS))
 LATENESS: Final = tuple(f"late.{name}" for name in LATENCIES)
-COUNTS: Final = ("loss", "errors", "servfail", "refused", "nxdomain", "truncated", "unmatched")
+LOSS: Final = "loss"
+COUNTS: Final = (LOSS, "errors", "servfail", "refused", "nxdomain", "truncated", "unmatched")
 LOOKUP_LATENCIES: Final = tuple(f"lookup.{name}" for name in LATENCIES)
 LOOKUP_COUNTS: Final = ("lookup.failed", "lookup.unfinished")
 LOOKUPS: Final = (*LOOKUP_LATENCIES, *LOOKUP_COUNTS)
 KNEE: Final = "knee"
+_INFINITE: Final = float("inf")
 METRICS: Final = (*LATENCIES, *LATENESS, *COUNTS, *VERDICTS, *LOOKUPS, KNEE)
 
 
@@ -57,7 +62,8 @@ class Limit(NamedTuple):
 class Measured(NamedTuple):
     """The values that limits apply to: counts with the number that they are a share of, and percentiles.
 
-    `lookups` are those of pods.  `knee` are its lowest and highest possible rate; equal if it was found.
+    `lookups` are those of pods.  `knee` are its lowest and highest possible rate; equal if it was found.  `service` is
+    the time from the sending; the loss of `unknown` queries may be the generator's.
     """
 
     counts: Mapping[str, tuple[int, int]]
@@ -65,6 +71,8 @@ class Measured(NamedTuple):
     lateness: Sequence[Percentile]
     lookups: Sequence[Percentile] = ()
     knee: tuple[float, float] = (0.0, float("inf"))
+    service: Sequence[Percentile] = ()
+    unknown: int = 0
 
 
 def read_limits(
@@ -118,19 +126,35 @@ def _turned(limit: Limit) -> Limit:
 
 def is_met(limit: Limit, measured: Measured) -> bool | None:
     """Whether a limit's comparison is true; None if that is unknown."""
+    found = possible(limit, measured)
+    if found is None:
+        return None
     compare = _OPERATORS[limit.sign]
+    if limit.unit == "%":
+        whole = measured.counts[limit.metric][1]
+        lowest, highest = (compare(each * 100, round(limit.value * whole, 6)) for each in found)
+    else:
+        lowest, highest = (compare(each, limit.value) for each in found)
+    return lowest if lowest is highest else None
+
+
+def possible(limit: Limit, measured: Measured) -> tuple[float, float] | None:
+    """The lowest and the highest value that the server may have had; None if nothing was measured."""
     if limit.metric == KNEE:
-        lowest, highest = (compare(rate, limit.value) for rate in measured.knee)
-        return lowest if lowest is highest else None
+        return measured.knee
     if limit.unit == "us":
         figure = figure_of(limit, measured)
-        if figure.us is not None:
-            return compare(figure.us, limit.value)
-        return compare(float("inf"), limit.value) if figure.why == LOST else None
+        if figure.why == NOTHING:
+            return None
+        if figure.why == LATE:
+            return 0, _INFINITE if figure.at_most is None else figure.at_most
+        highest = _INFINITE if figure.us is None else figure.us
+        service = next((each.us for each in measured.service if each.name == limit.metric), None)
+        return highest if service is None else min(service, highest), highest
     count, whole = measured.counts[limit.metric]
-    if limit.unit == "%":
-        return compare(count * 100, round(limit.value * whole, 6)) if whole else None
-    return compare(count, limit.value)
+    if limit.unit == "%" and not whole:
+        return None
+    return count - (measured.unknown if limit.metric == LOSS else 0), count
 
 
 def figure_of(limit: Limit, measured: Measured) -> Percentile:

@@ -41,8 +41,7 @@ END: Final = b"e"
 # What a count belongs to: a second of the schedule, or with OF_KIND added a kind of question.
 # LATE and LATE_LOST are part of what was sent and lost.  SERVICE is the time from the sending to the reply.
 # Of a second of the run: UNMATCHED replies, whose value is an index of WHY_UNMATCHED; UNSTAMPED ones, whose time is
-# when they were read; SENT_WITHIN, how long the system call took that sent a query; DROPPED, for which a socket had no
-# room.
+# that of reading; SENT_WITHIN, how long the call took that sent a query; DROPPED, for which a socket had no room.
 LATENESS, LATENCY, RCODE, LOST_COUNT, NOT_SENT_COUNT, TRUNCATED = range(6)
 SERVICE, LATE_COUNT, LATE_LOST, UNMATCHED, UNSTAMPED, SENT_WITHIN, DROPPED = range(6, 13)
 OF_KIND: Final = 16

@@ -13,7 +13,7 @@ Rule 5: a percentile of changes that showed is stated only if there are enough o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -26,6 +26,7 @@ from hsdns.load.counters import (
     ConnectionsReport,
     Figures,
     LookupsReport,
+    MachineTimes,
     add,
     count,
     no_slots,
@@ -39,6 +40,7 @@ from hsdns.load.histogram import (
     latency_figures,
     name_of,
     percentiles,
+    service_figures,
     slot_of,
 )
 from hsdns.load.limits import Measured
@@ -96,6 +98,7 @@ class Counts(msgspec.Struct):
     """Counts of queries; `due` includes those that this machine could not send.
 
     `late` ones, of those sent, left so late that their loss may be due to the sender; `late_lost` are those lost.
+    `unknown` ones were lost in or beside a second with late queries or dropped replies, so they may be the sender's.
     """
 
     due: int = 0
@@ -106,6 +109,7 @@ class Counts(msgspec.Struct):
     truncated: int = 0
     late: int = 0
     late_lost: int = 0
+    unknown: int = 0
     rcodes: dict[str, int] = {}
 
     def answer(self, rcode: int, number: int = 1) -> None:
@@ -127,6 +131,11 @@ class Counts(msgspec.Struct):
         self.due += number
         self.not_sent += number
 
+    @property
+    def undecided(self) -> int:
+        """How many queries say nothing certain about the server's latency."""
+        return self.late + self.unknown - min(self.late_lost, self.unknown)
+
     def finish(self) -> None:
         """Put the rcodes in order."""
         self.rcodes = dict(sorted(self.rcodes.items(), key=lambda each: rcode_from_text(each[0])))
@@ -142,17 +151,27 @@ class KindReport(msgspec.Struct):
     type: str
     counts: Counts = msgspec.field(default_factory=Counts)
     latency: Figures = []
+    service: Figures = []
     slots: Histogram = no_slots()
     service_slots: Histogram = no_slots()
+
+    def finish(self, whole: Second, *, withheld: bool) -> None:
+        """Make the figures; `whole` is the sum of all seconds, `withheld`: no latency is stated."""
+        self.counts.finish()
+        late, lost = self.counts.late, self.counts.lost
+        unknown = lost if whole.counts.unknown else 0
+        given = lost, whole.late_slots, late + unknown
+        self.latency = latency_figures(self.slots, *given, withheld=withheld)
+        self.service = service_figures(self.service_slots, lost, unknown, withheld=withheld)
 
 
 class Second(msgspec.Struct):
     """One second of the schedule; `slots`, `service_slots` and `late_slots` are histograms.
 
-    They are those of the latency, of the time from the sending to the reply, and of the lateness.  The `unmatched`
-    replies that arrived in this second were none to a query that waited; by reason.  `unstamped` ones have the time of
-    their reading, `dropped` datagrams found no room in a socket of the sender, and `sent_within_slots` is the histogram
-    of the system calls that sent the queries, in one of which each left.
+    They are those of the latency, of the service time, which runs from the sending to the reply, and of the lateness.
+    `unmatched` replies arrived in this second that were none to a query that waited, by reason.  `unstamped` replies
+    have the time of their reading, `dropped` datagrams found no room in a socket of the sender, and
+    `sent_within_slots` is the histogram of the system calls that sent the queries, in one of which each left.
     """
 
     second: int = 0
@@ -169,13 +188,13 @@ class Second(msgspec.Struct):
     service_slots: Histogram = no_slots()
     late_slots: Histogram = no_slots()
     sent_within_slots: Histogram = no_slots()
+    machine: MachineTimes = msgspec.field(default_factory=MachineTimes)
 
-    def finish(self, *, refused: bool) -> None:
-        """Make the figures; `refused`: no latency is stated."""
+    def finish(self, *, withheld: bool) -> None:
+        """Make the figures; `withheld`: no latency is stated."""
         self.counts.finish()
-        self.latency = latency_figures(
-            self.slots, self.counts.lost, self.late_slots, refused=refused
-        )
+        given = self.counts.lost, self.late_slots, self.counts.undecided
+        self.latency = latency_figures(self.slots, *given, withheld=withheld)
         self.lateness = percentiles(self.late_slots)
         self.verdicts = {word: self.verdicts[word] for word in VERDICTS if self.verdicts.get(word)}
         self.worst_age_ms = round(self.worst_age_ms, 3)
@@ -373,7 +392,8 @@ class LimitReport(msgspec.Struct, frozen=True):
     """A limit of -fail-if; `met` is None if it could not be evaluated.
 
     Its value is a percentile, with `us` None if there is none, or a `count` out of a `whole`, or the `rate` of the
-    knee; if that was not found, the rate at which limits held or broke that decides the limit.
+    knee; if that was not found, the rate at which limits held or broke that decides the limit.  `at_most` is the upper
+    bound of a percentile that is withheld, or of a count of which some are of unknown cause.
     """
 
     limit: str
@@ -382,12 +402,14 @@ class LimitReport(msgspec.Struct, frozen=True):
     count: int | None = None
     whole: int | None = None
     rate: float | None = None
+    at_most: int | None = None
 
 
 class ServerReport(msgspec.Struct):
     """What was measured of one server.
 
-    `ended` is "" if its run is complete, else what ended it; `refused` is why some latencies are refused.
+    `ended` is "" if its run is complete, else what ended it; `withheld` is why some figures are withheld.  `notes` are
+    sentences about what makes the figures mean something else.
     """
 
     name: str
@@ -397,7 +419,7 @@ class ServerReport(msgspec.Struct):
     counts: Counts
     latency: Figures
     lateness: Figures
-    refused: str
+    withheld: str
     kinds: list[KindReport]
     verdicts: VerdictReport | None
     propagation: PropagationReport | None
@@ -405,6 +427,9 @@ class ServerReport(msgspec.Struct):
     per_second: list[Second]
     connections: ConnectionsReport | None = None
     lookups: LookupsReport | None = None  # lookups by pods
+    service: Figures = []
+    machine: MachineTimes = msgspec.field(default_factory=MachineTimes)
+    notes: list[str] = []
 
 
 class Results:
@@ -572,6 +597,7 @@ class Results:
 
     def whole(self) -> Second:
         """The sum of all seconds."""
+        mark_unknown(self.seconds.values())
         return together(self.seconds.values())
 
     def report(self) -> ServerReport:
@@ -582,6 +608,14 @@ class Results:
         )
         self.server.kinds, self.server.per_second = [*self.kinds.values()], [*self.seconds.values()]
         return self.server
+
+
+def mark_unknown(seconds: Collection[Second]) -> None:
+    """Set how many losses of each second may be the sender's."""
+    bad = {each.second for each in seconds if each.counts.late or each.dropped}
+    for each in seconds:
+        is_near = not bad.isdisjoint(range(each.second - 1, each.second + 2))
+        each.counts.unknown = each.counts.lost if is_near else 0
 
 
 def together(seconds: Iterable[Second]) -> Second:
@@ -608,13 +642,12 @@ def without_histograms(seconds: Iterable[Second]) -> Second:
 def measured_of(found: Second) -> Measured:
     """The values that limits apply to, of some seconds added up."""
     counts = found.counts
-    latency = latency_figures(
-        found.slots,
-        counts.lost,
-        found.late_slots,
-        refused=not all_sent(counts.sent, counts.not_sent),
-    )
-    return Measured(limit_counts(found), latency, percentiles(found.late_slots))
+    withheld = not all_sent(counts.sent, counts.not_sent)
+    given = counts.lost, found.late_slots, counts.undecided
+    latency = latency_figures(found.slots, *given, withheld=withheld)
+    service = service_figures(found.service_slots, counts.lost, counts.unknown, withheld=withheld)
+    late = percentiles(found.late_slots)
+    return Measured(limit_counts(found), latency, late, service=service, unknown=counts.unknown)
 
 
 def limit_counts(whole: Second) -> dict[str, tuple[int, int]]:

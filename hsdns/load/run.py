@@ -37,7 +37,14 @@ from hsdns.load.outcome import (
     unpack_question,
 )
 from hsdns.load.questions import Question
-from hsdns.load.results import Results, limit_counts, measured_of, together, without_histograms
+from hsdns.load.results import (
+    Results,
+    limit_counts,
+    mark_unknown,
+    measured_of,
+    together,
+    without_histograms,
+)
 from hsdns.load.schedule import SECOND
 from hsdns.load.verify.verifier import Verifier
 
@@ -61,14 +68,16 @@ class AbortWatch:
         self._seen = now
         settled = int(seconds - self._timeout)
         window = None
+        mark_unknown(results.seconds.values())
         if settled >= WINDOW:
             last = range(settled - WINDOW, settled)
             window = measured_of(
                 together(results.seconds[at] for at in last if at in results.seconds)
             )
-        counted = limit_counts(without_histograms(results.seconds.values()))
+        whole = without_histograms(results.seconds.values())
+        counted = Measured(limit_counts(whole), (), (), unknown=whole.counts.unknown)
         for limit in self._limits:
-            measured = Measured(counted, (), ()) if not limit.unit else window
+            measured = window if limit.unit else counted
             if measured is not None and is_met(limit, measured):
                 return f"{aborted_by(limit)}{_value(limit, measured)})"
         return ""

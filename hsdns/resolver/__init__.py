@@ -24,6 +24,8 @@ from hsdns.resolver.nginx import Nginx
 from hsdns.resolver.programs import (
     DotNet,
     Envoy,
+    GrpcCore,
+    GrpcGo,
     Java,
     NginxStart,
     NodeFetch,
@@ -37,7 +39,8 @@ MODELS: Final[dict[str, type[Model]]] = {
     model.name: model
     for model in (
         Glibc, Musl, OldMusl, Go, CAres, NodeLookup, NodeFetch, NodeResolve, PythonSocket, Dnspython, MongoDb, Java,
-        Jndi, Netty, DotNet, Nginx, NginxStart, Envoy,
+        Jndi, Netty, DotNet, Nginx, NginxStart, Envoy, GrpcGo,
+        GrpcCore,
     )
 }  # fmt: skip
 USUAL: Final = ("glibc", "musl", "go", "c-ares")  # the default

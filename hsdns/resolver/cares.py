@@ -69,7 +69,7 @@ class _Query:
 
 
 class CAres(Model):
-    """c-ares 1.34; one channel."""
+    """c-ares 1.34, measured; one channel."""
 
     name = "c-ares"
     reader = READER

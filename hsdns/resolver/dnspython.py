@@ -38,7 +38,7 @@ _Found = Generator[float | None, Arrival | None, tuple[tuple[str, ...], str]]
 
 
 class Dnspython(Model):
-    """dnspython 2.9."""
+    """dnspython 2.9, measured."""
 
     name = "dnspython"
     reader = READER
@@ -104,7 +104,7 @@ class Dnspython(Model):
 
 
 class MongoDb(Dnspython):
-    """mongodb+srv of PyMongo 4, srv_resolver.py; other drivers ask for the name as it is, too."""
+    """PyMongo 4, from its source, srv_resolver.py, not measured; other drivers ask for the name as it is, too."""
 
     name = "mongodb-srv"
     used_by = "mongodb+srv:// of PyMongo: SRV records of the name as it is, and TXT records"

@@ -55,7 +55,7 @@ _Replies = Generator[float | None, Arrival | None, _Good | None]
 
 
 class Glibc(Model):
-    """glibc 2.36."""
+    """glibc 2.36, measured."""
 
     name = "glibc"
     reader = READER

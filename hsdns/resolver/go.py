@@ -19,6 +19,7 @@ from hsdns.resolver.model import (
     Result,
     Waiting,
     found_at,
+    together,
     within,
 )
 from hsdns.resolver.resolv_conf import Reader, switches
@@ -45,7 +46,7 @@ _Try = Generator[float | None, Arrival | None, _Found]
 
 
 class Go(Model):
-    """The pure Go resolver of Go 1.26."""
+    """The pure Go resolver of Go 1.26, measured."""
 
     name = "go"
     reader = READER
@@ -82,30 +83,9 @@ class Go(Model):
                 found = yield from self._try(name, rrtype)
                 ended.append((rrtype, found))
             return ended
-        running: dict[int, _Try] = {}
-        deadlines: dict[int, float] = {}
-
-        def resume(rrtype: int, arrival: Arrival | None) -> None:
-            try:
-                deadline = running[rrtype].send(arrival)
-                assert deadline is not None, "each try has a deadline"
-                deadlines[rrtype] = deadline
-            except StopIteration as end:
-                ended.append((rrtype, end.value))
-                del running[rrtype]
-                deadlines.pop(rrtype, None)
-
-        for rrtype in reversed(types):
-            running[rrtype] = self._try(name, rrtype)
-            resume(rrtype, None)
-        while running:
-            arrival = yield min(deadlines.values())
-            if arrival is None:
-                for rrtype in [each for each in deadlines if deadlines[each] <= self.now]:
-                    resume(rrtype, None)
-            elif arrival[0].rrtype in running:
-                resume(arrival[0].rrtype, arrival)
-        return ended
+        running = {rrtype: self._try(name, rrtype) for rrtype in reversed(types)}
+        found_in_turn = yield from together(self, running)
+        return found_in_turn
 
     def _try(self, name: str, rrtype: int) -> _Try:
         """Query the servers in turn, `attempts` times."""

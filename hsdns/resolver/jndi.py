@@ -30,7 +30,7 @@ READER: Final = Reader("JNDI", {}, most_servers=1 << 30, searches=False, numbers
 
 
 class Jndi(Model):
-    """JNDI of OpenJDK 17."""
+    """JNDI of OpenJDK 17, measured."""
 
     name = "jndi"
     reader = READER

@@ -15,8 +15,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from random import Random
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, TypeVar
 
 from hsdns.resolver.resolv_conf import Reader, ResolvConf, read_resolv_conf
 from hsdns.wire.decode import decode_reply
@@ -82,6 +83,13 @@ class Keeps(NamedTuple):
     most: float = 0.0
     why: str = "it keeps no answer, and asks for each connection"
 
+    @property
+    def text(self) -> str:
+        """The time in a word or two."""
+        if self.most > self.least:
+            return "the TTL"
+        return "as long as it runs" if self.most == inf else f"{self.most:g} s"
+
     def seconds(self, ttl: int) -> float:
         """The longest time that an answer with a TTL is used."""
         return min(max(float(ttl), self.least), self.most)
@@ -116,7 +124,8 @@ LIBC_TYPES: Final = (RRType.A, RRType.AAAA, RRType.PTR)  # those of getaddrinfo(
 class Model(ABC):
     """One program's resolver, with its state between lookups; `random` is for its random choices.
 
-    The docstring of a model has its version and its source; docs/resolve.md has `used_by`, `traces` and `keeps`.
+    The first line of a model's docstring has its version and its source; it stands in docs/resolve.md, as do `used_by`
+    and `keeps`.
     """
 
     name: ClassVar[str]
@@ -290,6 +299,35 @@ class VirtualTransport(Transport):
             raise Unfinished("it waits for a reply over TCP without a time limit")
         self._now = until
         return None
+
+
+T = TypeVar("T")
+
+
+def together(
+    model: Model, running: dict[int, Generator[float | None, Arrival | None, T]]
+) -> Generator[float | None, Arrival | None, list[tuple[int, T]]]:
+    """Run what looks up each type, side by side; return the results in the order in which they end."""
+    ended: list[tuple[int, T]] = []
+    deadlines: dict[int, float] = {}
+    arrival: Arrival | None = None
+    due = list(running)
+    while running:
+        for rrtype in due:
+            try:
+                deadline = running[rrtype].send(arrival)
+                assert deadline is not None, "each query has a deadline"
+                deadlines[rrtype] = deadline
+            except StopIteration as end:
+                ended.append((rrtype, end.value))
+                del running[rrtype]
+                deadlines.pop(rrtype, None)
+        if running:
+            arrival = yield min(deadlines.values())
+            due = [each for each in deadlines if deadlines[each] <= model.now]
+            if arrival is not None:
+                due = [each for each in running if each == arrival[0].rrtype]
+    return ended
 
 
 def found_at(name: str, records: Sequence[str], types: Sequence[int]) -> Result:

@@ -37,7 +37,7 @@ READER: Final = Reader("musl", {}, most_timeout=60, most_attempts=10, line_len=L
 
 
 class Musl(Model):
-    """musl 1.2.6."""
+    """musl 1.2.6, measured."""
 
     name = "musl"
     reader = READER
@@ -51,19 +51,10 @@ class Musl(Model):
         """Only addresses are looked up through the search list: res_search() is res_query()."""
         return super().names(name, types) if types[0] in ADDRESS_LEN else [name]
 
-    def send(
-        self,
-        transport: str,
-        server: int,
-        port: str,
-        qid: int,
-        rrtype: int,
-        name: str,
-        **form: Any,
-    ) -> None:
+    def send(self, *packet: Any, **form: Any) -> None:
         """Put a packet into the outbox; res_query() has the AD bit."""
-        super().send(transport, server, port, qid, rrtype, name, **form)
-        if rrtype not in LIBC_TYPES:
+        super().send(*packet, **form)
+        if self.outbox[-1].rrtype not in LIBC_TYPES:
             self.outbox[-1] = self.outbox[-1]._replace(ad=True)
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
@@ -162,7 +153,7 @@ class Musl(Model):
 
 
 class OldMusl(Musl):
-    """musl 1.2.3 and older: no TCP, 512 octets of each reply."""
+    """musl 1.2.3 and older, measured: no TCP, 512 octets of each reply."""
 
     name = "musl-1.2.3"
     used_by = "Alpine images with an older musl, which has no TCP"

@@ -1,7 +1,7 @@
 """The resolver of Netty, DnsNameResolver: Spring WebFlux, Vert.x, Cassandra's and Azure's drivers.
 
 Path: model.look_up() -> here.
-Source: measured with 4.2; resolver-dns/src/main/java/io/netty/resolver/dns/DnsResolveContext.java.
+Source: measured with 4.1; resolver-dns/src/main/java/io/netty/resolver/dns/DnsResolveContext.java.
 Rule 1: A and AAAA leave together from one socket; a server gets each query once, and again over TCP if its reply is
         truncated.  After a timeout or an error the next server is asked, after NXDOMAIN none.
 Rule 2: any error leads to the next suffix, except a timeout.  Only addresses are looked up through the search list.
@@ -38,7 +38,7 @@ _Found = Generator[float | None, Arrival | None, tuple[list[str], str]]
 
 
 class Netty(Model):
-    """Netty 4.2."""
+    """Netty 4.1, measured."""
 
     name = "netty"
     reader = READER

@@ -33,7 +33,7 @@ READER: Final = Reader("nginx", {}, most_servers=1 << 30, searches=False, number
 
 
 class Nginx(Model):
-    """nginx 1.22."""
+    """nginx 1.22, measured."""
 
     name = "nginx"
     reader = READER

@@ -11,10 +11,11 @@ from math import inf
 from random import Random
 from typing import ClassVar, Final
 
-from hsdns.resolver import cares, glibc
+from hsdns.resolver import cares, glibc, go
 from hsdns.resolver.cares import CAres
 from hsdns.resolver.glibc import Glibc
-from hsdns.resolver.model import LIBC_TYPES, STILL_WAITING, Keeps, Result, Waiting
+from hsdns.resolver.go import Go
+from hsdns.resolver.model import LIBC_TYPES, STILL_WAITING, Keeps, Result, Waiting, together
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, RRType
 
@@ -80,6 +81,42 @@ class Envoy(CAres):
                 return result
         is_missing = result.error in (cares.NODATA, cares.NOT_FOUND)
         return result._replace(error="update_no_rebuild" if is_missing else "update_failure")
+
+
+class GrpcCore(CAres):
+    """gRPC C-core of grpcio 1.85, with c-ares; measured."""
+
+    name = "grpc-core"
+    used_by = "gRPC in Python, C++ and Ruby"
+    types = (RRType.A, RRType.AAAA)
+    keeps = Keeps(30, 30, "it looks a name up again when a connection breaks, at most every 30 s")
+    has_edns = caches = leaves_late_socket = False
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look up A and AAAA side by side, each through the search list on its own."""
+        self._sockets.clear()
+        ended = yield from together(self, {each: self._walk(name, [each]) for each in types})
+        found = [address for _, result in ended for address in result.addresses]
+        return next(
+            (each._replace(addresses=tuple(found)) for _, each in ended if each.addresses),
+            ended[-1][1],
+        )
+
+
+class GrpcGo(Go):
+    """grpc-go 1.85; measured."""
+
+    name = "grpc-go"
+    used_by = "gRPC in Go"
+    types = (RRType.A, RRType.AAAA)
+    keeps = Keeps(30, 30, "it looks a name up again when a connection breaks, at most every 30 s")
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look up the addresses, then the service config, which is a TXT record, through the search list, too."""
+        result = yield from super().lookup(name, types)
+        if not result.error or result.error == go.NO_HOST:
+            yield from super().lookup(f"_grpc_config.{name}", [RRType.TXT])
+        return result
 
 
 class NodeLookup(Glibc):
@@ -184,7 +221,7 @@ class Java(_Keeping):
     """InetAddress of OpenJDK 17: getaddrinfo() and a cache; measured."""
 
     name = "java"
-    used_by = "Java's InetAddress and HttpClient, in Debian images; gRPC Java"
+    used_by = "Java's InetAddress and HttpClient, in Debian images"
     keeps = Keeps(
         30, 30, "the JVM keeps addresses for 30 s (networkaddress.cache.ttl; for ever under a security manager)"
     )  # fmt: skip

@@ -75,8 +75,12 @@ def rule_words(
             given.setdefault("seed", str(seed))
         words += [text for option in given.items() for text in option]
         wanted = read_rule(words)
-        about_pods = any(each.word == "pod" for each in wanted.selector.parts())
-        if about_pods and wanted.action.about != "query":
+        selected = {each.word for each in wanted.selector.parts()}
+        if "labels" in selected:
+            raise ClusterError(
+                'the pods that ask here have no labels; write When.POD() in place of "labels"'
+            )
+        if "pod" in selected and wanted.action.about != "query":
             raise ClusterError(
                 f'"{words[0]}" is not about queries, and a pod is known by its queries alone; leave "pod" out'
             )

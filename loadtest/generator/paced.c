@@ -7,7 +7,7 @@
  * above it the queue grows for as long as that goes on.
  * Rule 1: when a query came the kernel says (SO_TIMESTAMPNS).  What this program itself is late by, because the machine
  *         does something else, is therefore made up for at once, and does not lower the capacity.
- * Rule 2: its socket has the buffer that the system gives to every socket, as that of an ordinary server.
+ * Rule 2: its socket has the size that the system gives it, as those of most servers: 277 queries fit into 208 KiB.
  */
 #define _GNU_SOURCE
 #include <netinet/in.h>

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from typing import Final
 
 from loadtest.process import BenchmarkError, run_benchmark
 from loadtest.programs import ROOT
-from loadtest.traces.scene import Row, play, programs, scenarios, words_of
+from loadtest.traces.scene import Row, placed, play, programs, scenarios
 from loadtest.traces.table import filled
 
 FOLDER: Final = ROOT / "tests" / "resolver" / "traces"
@@ -30,13 +31,13 @@ _TIMEOUT: Final = 60.0  # seconds for a version
 
 def version(row: Row, built: str) -> str | None:
     """The version in one line; None without the program."""
-    words = words_of(row.version, built)
+    words = shlex.split(placed(row.version, built))
     if shutil.which(words[0]) is None:
         return None
     done = subprocess.run(
         words, capture_output=True, text=True, check=False, timeout=_TIMEOUT, stdin=subprocess.DEVNULL
     )  # fmt: skip
-    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    lines = done.stdout.strip().splitlines()
     return lines[0] if done.returncode == 0 and lines else None
 
 
@@ -61,9 +62,7 @@ def record(row: Row, names: list[str], asked: argparse.Namespace) -> int:
     """Record scenarios of a program into its file; return how many; raise BenchmarkError."""
     found = version(row, asked.built)
     if found is None:
-        raise BenchmarkError(
-            f"{row.name} is not here; it needs: {row.needs.format(built=asked.built)}"
-        )
+        raise BenchmarkError(f"{row.name} is not here; it needs: {placed(row.needs, asked.built)}")
     path = Path(asked.out) / f"{row.name}.txt"
     traces = recorded(path)
 
@@ -85,7 +84,7 @@ def listed(built: str) -> int:
     """Print the programs."""
     for row in programs().values():
         found = version(row, built)
-        print(f"{row.name:16} {found or 'missing: ' + row.needs.format(built=built)}")
+        print(f"{row.name:16} {found or 'missing: ' + placed(row.needs, built)}")
     return 0
 
 

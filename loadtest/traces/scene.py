@@ -101,9 +101,9 @@ def programs() -> dict[str, Row]:
     return {name: Row(name, tuple(kinds.split()), *rest) for name, kinds, *rest in cells}
 
 
-def words_of(command: str, built: str) -> list[str]:
-    """A command as words; {built} is the folder of what was installed for it, {here} that of the sources."""
-    return shlex.split(command.format(built=built, here=HERE / "programs"))
+def placed(text: str, built: str) -> str:
+    """A cell with its places: {built} is the folder of what was installed for it, {here} that of the sources."""
+    return text.format(built=built, here=HERE / "programs")
 
 
 class Ended(NamedTuple):
@@ -168,7 +168,7 @@ def written(title: str, log: list[Logged], ended: list[Ended]) -> str:
     before = 0.0
     for each in ended:
         # "begin" may be read after the packet.
-        earliest = max(before, each.began - EARLY)
+        earliest = max(before, each.began - EARLY) if before else 0.0
         began = next((sent.at for sent in log if earliest <= sent.at <= each.ended), each.began)
         at = f"at {round((began - start) * 1000)} " if len(ended) > 1 else ""
         lines.append(f"RESULT {at}after {round((each.ended - began) * 1000)} ms: {each.result}")
@@ -234,7 +234,7 @@ def play(row: Row, scenario: Scenario, built: str) -> str:
         server = Server(Script(scenario.rules), pairs)
         server.start()
         words = [
-            *words_of(row.command, built),
+            *shlex.split(placed(row.command, built)),
             KINDS.get(scenario.kind, scenario.kind),
             *scenario.asked,
         ]

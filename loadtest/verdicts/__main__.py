@@ -10,7 +10,8 @@ Rule 3: of ANSWERS answers of the server none may be stale, early, missing, extr
         replies has a limit; of each second of the run it keeps two histograms, about 10 KB (row `churn`).
 Rule 4: in a run of its own the server is frozen in the middle.  The report must then say since when, within AGE of the
         time at which the server was told (row `freeze`).
-Rule 5: with --busy there are so many busy loops beside.
+Rule 5: answers of CoreDNS with its plugins have no wrong field (row `peers`, peers.py).
+Rule 6: with --busy there are so many busy loops beside.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Process, run_benchmark
 from loadtest.programs import ROOT
 from loadtest.server import start
-from loadtest.verdicts import clean
+from loadtest.verdicts import clean, peers
 from loadtest.verdicts.clean import Cleaned
 from loadtest.verdicts.proxy import TWICE, Altered, Proxy
 
@@ -58,7 +59,7 @@ AGE: Final = 0.005  # seconds
 LEAST: Final = 0.999  # of the answers, the rest may be lost
 START: Final = 30.0  # seconds until both are ready
 FAULTS: Final = "/v1/faults"
-ROWS: Final = ("clean", "altered", "churn", "freeze")
+ROWS: Final = ("clean", "peers", "altered", "churn", "freeze")
 ALTERED_SECONDS: Final = 120.0
 ALTERED_RATE: Final = 1_000  # queries a second, for a proxy in Python
 ALTERED_GAP: Final = 0.04  # seconds between two answers that are altered
@@ -280,6 +281,8 @@ def main() -> int:
         folder = Path(name)
         if "clean" in rows:
             checked += judge_clean(clean.run(options.answers))
+        if "peers" in rows:
+            checked += peers.run(folder)
         if "altered" in rows:
             slow = min(rate, ALTERED_RATE)
             found = run(folder, slow, options.seconds, min(churn, slow // 5), gap=ALTERED_GAP)

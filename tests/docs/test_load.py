@@ -118,8 +118,8 @@ def form(line: str) -> str:
 
     A short run ends before they have their queries.
     """
-    line = re.sub(r", [\d.]+( \([\d.%]+\))? (without addresses|failed|unfinished|sent again|over TCP)", "", line)  # fmt: skip
-    line = re.sub(r"ended: .*", "ended:", line)
+    line = re.sub(r", [\d.]+( \([\d.%]+\))? (without addresses|failed|unfinished|sent again|over TCP|sent late)", "", line)  # fmt: skip
+    line = re.sub(r"ended: .*", "ended:", line).replace(" <", " ")
     line = re.sub(r"(?<![\w/])-(?!\w)|[\d.]+( (us|ms|s)\b)?", "#", line)
     return re.sub(r"\s+", " ", line).replace(" (#%)", "")
 

@@ -15,7 +15,6 @@ from hsdns.load.histogram import (
     highest_in,
     latency_figures,
     percentiles,
-    refusal,
     slot_of,
 )
 
@@ -130,21 +129,7 @@ def test_a_trifle_is_no_lateness() -> None:
 
 
 def test_nothing_stands() -> None:
-    refused = latency_figures(of([900]), 0, of([0]), refused=True)
-    assert set(shown(refused).values()) == {LATE}
+    withheld = latency_figures(of([900]), 0, of([0]), withheld=True)
+    assert set(shown(withheld).values()) == {LATE}
     assert set(shown(latency_figures(of([]), 0, of([]))).values()) == {NOTHING}
     assert set(shown(percentiles(of([]))).values()) == {NOTHING}
-
-
-@pytest.mark.parametrize(
-    ("lateness", "sent", "not_sent", "sentence"),
-    [
-        ([0] * 100, 100, 1, ""),
-        ([0] * 98 + [120] * 2, 100, 0, "the generator was the limit: it was late by 120 us at p99, so the latency at p99, p99.9, p99.99, max would be its own and is left out; give a lower -rate, or run it on a machine of its own"),
-        ([0] * 100, 98, 2, "the generator was the limit: this machine could not send 2 of 100 queries that were due, so no latency of this run stands; give a lower -rate, or run it on a machine of its own"),
-    ],
-)  # fmt: skip
-def test_refusal(lateness: list[int], sent: int, not_sent: int, sentence: str) -> None:
-    late = of(lateness)
-    latency = latency_figures(of(HUNDRED), 0, late)
-    assert refusal(latency, percentiles(late), sent, not_sent) == sentence

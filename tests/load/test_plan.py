@@ -35,7 +35,10 @@ MS = SECOND // 1000
 @pytest.mark.parametrize(("given", "times"), columns(TABLES, "when queries are due: stages of seconds:first-last, and the size of bursts => milliseconds"))  # fmt: skip
 def test_times(given: str, times: str) -> None:
     words, _, burst = given.partition(" burst=")
-    stages = [Stage(*map(float, each.replace("-", ":").split(":"))) for each in words.split()]
+    stages = [
+        Stage(*map(float, each.replace("-", ":").split(":")))  # type: ignore[arg-type] # three of them
+        for each in words.split()
+    ]
     schedule = Schedule(tuple(stages), BURST if burst else EVEN, int(burst or 1))
     assert " ".join(str(round(time / MS)) for time in schedule.times()) == times
 

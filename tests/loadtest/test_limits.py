@@ -190,11 +190,13 @@ def report(words: str, since: float | None = None) -> dict[str, Any]:
     verdicts = {
         "counts": {word: int(given.get(word, 0)) for word in ("right", *BAD, "undecided")},
         "undecided": reasons,
+        "unjudged": {},
         "changes": 50,
         "stale_age": [{"name": "max", "us": 1_500_000}],
-        "old_since_s": since,
-        "old_for_s": 1.5,
-    }
+        "episodes": [] if since is None else [
+            {"since_s": 0.1, "until_s": 0.2, "count": 1}, {"since_s": since, "until_s": since + 1.5, "count": 6}
+        ],
+    }  # fmt: skip
     server = {"ended": given.get("ended", ""), "verdicts": verdicts}
     return {"started": "2026-01-01T12:00:00.000Z", "servers": [server]}
 
@@ -212,7 +214,7 @@ def test_a_freeze_is_found_within_5_ms(since: str, expected: str) -> None:
     error, word = expected.split()
     frozen = Told(STARTED + 9.999, STARTED + 10.002)
     old = None if since == "-" else float(since)
-    found, *_ = judge_freeze(Ran(report("stale=7", old), 0, (1.0, 1.0), frozen))
+    found, *_ = judge_freeze(Ran(report("stale=7", old), 0, frozen))
     assert found.holds is (word == "holds")
     assert found.said.startswith("the freeze was not" if error == "-" else f"the freeze was found {error} ms")  # fmt: skip
 

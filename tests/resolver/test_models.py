@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -20,6 +22,7 @@ from hsdns.resolver.model import (
 )
 from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
 from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
+from tests.resolver.test_traces import ALL
 from tests.support.resolvers.lookups import trace_of
 from tests.support.tables import columns
 
@@ -125,3 +128,27 @@ def test_c_ares_waits_five_times_as_long_as_its_server_takes() -> None:
     found = channel(model, "c.", None)
     assert len(found.packets) == 6
     assert 1.0 + 1.0 + 2.0 <= found.end - first <= 1.0 + 2.0 + 4.0
+
+
+def test_the_page_lists_the_programs() -> None:
+    """The table of docs/resolve.md, from the models."""
+    page = (Path(__file__).parents[2] / "docs" / "resolve.md").read_text()
+    shown = page.partition("<!-- programs: begin -->\n\n")[2].partition("\n<!-- programs: end -->")[
+        0
+    ]
+    rows = [
+        f"| `{each.name}` | {each.used_by} | {(each.__doc__ or '').splitlines()[0].rstrip('.')} | {each.keeps.text} |"
+        for each in MODELS.values()
+    ]
+    assert shown.splitlines()[2:] == rows
+    count = re.search(r"([\d,]+) traces of real", page)
+    assert count is not None
+    assert int(count[1].replace(",", "")) == len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("name", "ttl", "seconds"),
+    [("nginx", 7, 7.0), ("java", 7, 30.0), ("envoy", 60, 5.0), ("go", 60, 0.0), ("nginx-start", 7, inf)],
+)  # fmt: skip
+def test_how_long_a_removed_record_is_used(name: str, ttl: int, seconds: float) -> None:
+    assert MODELS[name].keeps.seconds(ttl) == seconds

@@ -109,12 +109,19 @@ def test_all_is_as_before_at_the_end(web: Cluster) -> None:
     assert functions() == before
 
 
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        cluster.service("web", headless=True).endpoints("10.0.0.1", "fd00::1")
+        cluster.service("here", headless=True).endpoints("127.0.0.1")
+        yield cluster
+
+
 @pytest.mark.parametrize(("call", "expected"), calls("lookups"))
-def test_lookups(web: Cluster, call: str, expected: str) -> None:
+def test_lookups(shared: Cluster, call: str, expected: str) -> None:
     """Forward and reverse, of names and of numbers; what was kept from before, or asks elsewhere, is refused."""
-    web.service("here", headless=True).endpoints("127.0.0.1")
     kept = {f"kept_{each}": getattr(_socket, each) for each in LOOKUPS[1:]}
-    with web.patch(), socket.socket(type=socket.SOCK_DGRAM) as udp:
+    with shared.patch(), socket.socket(type=socket.SOCK_DGRAM) as udp:
         try:
             found = eval(call, {**globals(), **kept}, {"udp": udp})
         except (OSError, ClusterError) as error:

@@ -213,6 +213,7 @@ def _load(
     termination: Termination,
 ) -> tuple[list[Results], PlanReport]:
     from hsdns.load.cli.cluster import following_changes
+    from hsdns.load.cli.machine import Observer, is_own
     from hsdns.load.cli.progress import live
     from hsdns.load.plan import Plan, place_to_text
     from hsdns.load.results import kind_numbers
@@ -237,7 +238,7 @@ def _load(
     edns = flags.edns if questions.pods is None else go.EDNS_SIZE
     told = _plan(settings, questions, sockets, generator.portion)
     with ExitStack() as stack:
-        loaded = []
+        loaded, observers = [], {}
         for target, (family, address) in zip(settings.targets, places, strict=True):
             plan = Plan(
                 family,
@@ -266,6 +267,11 @@ def _load(
             cpu = NONE if flags.cpu == AUTO and not is_free else flags.cpu
             sending = stack.enter_context(SenderProcess(plan, cpu))
             place = place_to_text(target.host, target.port)
+            host = target.host if is_own(target.host) else ""
+            is_udp = settings.streams is None or settings.streams.for_truncated
+            observers[target.name] = Observer(
+                sending.process.pid, os.getpid(), host, target.port, is_udp=is_udp
+            )
             loaded.append(Loaded(target.name, place, sending, verifier))
         following = stack.enter_context(following_changes(settings, cluster, places, queries))
         shown = stack.enter_context(live(schedule.seconds, flags.live))
@@ -279,8 +285,15 @@ def _load(
             return found
 
         def show(servers: Mapping[str, Results], seconds: float) -> None:
+            for name, results in servers.items():
+                observers[name].see(results, seconds)
             shown(servers, seconds)
             metrics.show(servers, seconds)
+
+        def meanwhile() -> None:
+            for each in observers.values():
+                each.see(None, 0.0)
+            following.take()
 
         options = RunOptions(
             lambda: () if truth is None else truth.changes,
@@ -288,12 +301,15 @@ def _load(
             flags.keep_going,
             settings.limits,
             begin,
-            following.take,
+            meanwhile,
             termination.take,
         )
         servers = carry_out(
             loaded, questions.all, schedule.seconds, settings.timeout, options, time.monotonic_ns, time.sleep
         )  # fmt: skip
+        for each in servers:
+            seconds = (time.monotonic_ns() - each.begin) / 1e9
+            observers[each.server.name].see(each, seconds, is_over=True)
     for number, each in enumerate(servers):
         found = each.server
         found.ended = found.ended or ("" if cluster is None else cluster.failure)
@@ -664,7 +680,8 @@ def _step_report(limits: Sequence[Limit], step: Step, server: Results) -> KneeSt
     measured = measured_of(whole)
     late = whole.late_slots.percentile(99) or 0
     kept = server.server.ended != FELL_BEHIND and late <= step.seconds * 1e6 * MOST_LATE
-    outcome = outcome_of(limits, measured, answered=whole.counts.answered, kept=kept)
+    others = (whole.machine.others or 0) / (step.seconds * 1e6)
+    outcome = outcome_of(limits, measured, answered=whole.counts.answered, kept=kept, others=others)
     counts = whole.counts
     return KneeStep(
         step.rate,

@@ -75,8 +75,9 @@ def cluster_questions(
     `mix` None: the shares of KINDS.  `mixes` are those of stages in its place.
     """
     by_kind: dict[str, list[Question]] = {kind: [] for kind in KINDS}
+    with_pods = any(each.get("pod") for each in (mix or KINDS, *mixes))
     for answer_set in answer_sets:
-        for question in _questions(answer_set):
+        for question in _questions(answer_set, with_pods=with_pods):
             if len(by_kind[question.group]) < MOST:
                 by_kind[question.group].append(question)
     if mixes:
@@ -149,8 +150,8 @@ def _weighted(
     return found, weights
 
 
-def _questions(answer_set: AnswerSet) -> Iterator[Question]:
-    pods = answer_set.lookup.pods != "disabled"
+def _questions(answer_set: AnswerSet, *, with_pods: bool = False) -> Iterator[Question]:
+    pods = with_pods and answer_set.lookup.pods != "disabled"
     for zone in answer_set.zones:
         values = answer_set.lookup.values(zone)
         for rrset in answer_set.of_zone(zone):

@@ -93,7 +93,7 @@ class Meeting:
     ) -> None:
         self._portion, self._find, self._say, self._interrupt = portion, find, say, interrupt
         self._plan: dict[str, Any] | None = None
-        self._own = self._failure = ""
+        self._own = self._failure = self._sentence = ""
         self._clock, self.start = Clock(), 0  # by the coordinator's, nanoseconds since 1970
         self._is_over, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._live, name="meeting", daemon=True)
@@ -182,6 +182,6 @@ class Meeting:
 
     def _tell(self, sentence: str) -> None:
         now = time.monotonic()
-        if now - self._said >= BETWEEN:
-            self._said = now
+        if now - self._said >= (BETWEEN if sentence != self._sentence else SILENT / 2):
+            self._said, self._sentence = now, sentence
             self._say(f"{sentence} ({now - self._began:.0f} s)")

@@ -76,7 +76,7 @@ def _suite(root: ET.Element, report: Report, server: ServerReport) -> None:
 def _why_unknown(report: Report, server: ServerReport, limit: LimitReport) -> str:
     if report.knee is not None and limit.limit.startswith(KNEE):
         return report.knee.sentence
-    return server.refused or "nothing was measured that it is about"
+    return server.withheld or "nothing was measured that it is about"
 
 
 def _case(suite: ET.Element, server: ServerReport, name: str) -> ET.Element:
@@ -105,7 +105,8 @@ def _lines(report: Report) -> Iterator[str]:
         of = f"{server.name}: " if len(servers) > 1 else ""
         for word, told in (
             ("Not whole", server.ended and f"{server.ended} after {server.seconds:.1f} s"),
-            ("Left out", server.refused),
+            ("Withheld", server.withheld),
+            *(("Note", note) for note in server.notes),
         ):
             if told:
                 yield ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from hsdns.load.histogram import Histogram, highest_in, refusal
+from hsdns.load.histogram import LATE, Histogram, highest_in
 from hsdns.load.results import Results, Second, measured_of
 from hsdns.load.verify.judge import VERDICTS
 
@@ -69,9 +69,7 @@ def _ages(whole: Second) -> dict[str, float]:
 
 
 def _limited(whole: Second) -> dict[str, float]:
-    counts, measured = whole.counts, measured_of(whole)
-    told = refusal(measured.latency, measured.lateness, counts.sent, counts.not_sent)
-    return {"": float(bool(told))}
+    return {"": float(any(each.why == LATE for each in measured_of(whole).latency))}
 
 
 # A metric, its kind and help, the second label, and its values by that; "" for no such label.
@@ -79,11 +77,15 @@ Values = Callable[[Second], Mapping[str, Any]]
 _FAMILIES: Final[tuple[tuple[str, str, str, str, Values], ...]] = (
     ("hsdns_load_queries_total", "counter", "Queries by what became of them.", "result",
      lambda whole: {word: getattr(whole.counts, word) for word in ("answered", "lost", "not_sent")}),
+    ("hsdns_load_late_queries_total", "counter", "Queries that were sent late, whether answered or lost.", "",
+     lambda whole: {"": whole.counts.late}),
     ("hsdns_load_answers_total", "counter", "Answers by rcode.", "rcode", lambda whole: whole.counts.rcodes),
     ("hsdns_load_truncated_answers_total", "counter", "Answers that were truncated.", "",
      lambda whole: {"": whole.counts.truncated}),
     ("hsdns_load_latency_seconds", "histogram", "From when a query was due until it was answered.", "",
      lambda whole: {"": whole.slots}),
+    ("hsdns_load_service_seconds", "histogram", "From when a query was sent until it was answered.", "",
+     lambda whole: {"": whole.service_slots}),
     ("hsdns_load_lateness_seconds", "histogram", "From when a query was due until it was sent.", "",
      lambda whole: {"": whole.late_slots}),
     ("hsdns_load_generator_limited", "gauge",

@@ -22,12 +22,13 @@ from typing import Any, Final
 import msgspec
 
 from hsdns.http_page import content_policy
-from hsdns.load.histogram import Percentile, highest_in
+from hsdns.load.histogram import Histogram, Percentile, highest_in
 from hsdns.load.output.words import (
     Shown,
     comparison,
     differences,
     limited,
+    machine_words,
     plan_words,
     rates,
     shown,
@@ -136,7 +137,7 @@ def bands(slots: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 def _server(of: Shown, servers: int) -> Mapping[str, Any]:
     """A server: its report with the first seconds, and its histograms as plots need them."""
-    report, rows = of.server, MOST_ROWS // servers
+    report, rows, whole = of.server, MOST_ROWS // servers, together(of.server.per_second)
     first = msgspec.structs.replace(report, per_second=report.per_second[:rows])
     found = _without_slots(plain(first))
     if report.connections is not None:
@@ -145,9 +146,14 @@ def _server(of: Shown, servers: int) -> Mapping[str, Any]:
         "name": of.name,
         "report": found,
         "columns": columns(report, min(MOST, MOST_TOGETHER // servers)),
-        "slots": [(highest_in(slot), count) for slot, count in together(report.per_second).slots.pairs()],
+        "slots": _values(whole.slots),
+        "service": _values(whole.service_slots),
         "more": max(0, len(report.per_second) - rows),
     }  # fmt: skip
+
+
+def _values(slots: Histogram) -> list[tuple[int, int]]:
+    return [(highest_in(slot), count) for slot, count in slots.pairs()]
 
 
 def _without_slots(value: Any) -> Any:
@@ -182,7 +188,8 @@ def _column(part: Sequence[Second], seconds: float) -> Mapping[str, Any]:
     rcodes: Counter[str] = Counter()
     for rcode, count in whole.counts.rcodes.items():
         rcodes[rcode if rcode in _WITH_COLOURS else "other"] += count
-    rcodes["lost"] = whole.counts.lost
+    rcodes["lost"] = whole.counts.lost - whole.counts.unknown
+    rcodes["unknown"] = whole.counts.unknown
     latencies, lateness = [each.latency for each in part], [each.lateness for each in part]
     figures = {name: _worst(latencies, name) for name in ("p50", "p99", "p99.9")}
     verdicts = {word: count for word, count in whole.verdicts.items() if word != RIGHT}
@@ -191,6 +198,7 @@ def _column(part: Sequence[Second], seconds: float) -> Mapping[str, Any]:
         "verdicts": {word: count / seconds for word, count in verdicts.items() if count},
         "bands": bands(whole.slots.pairs()),
         "figures": figures | {"late": _worst(lateness, "p99")},
+        "late": whole.counts.late > 0,
         "worst_age_ms": whole.worst_age_ms,
         "changes": whole.changes / seconds,
     }  # fmt: skip
@@ -227,8 +235,10 @@ def _notes(servers: Sequence[Shown]) -> Iterator[Note]:
             yield "bad", "Not whole", text
         if told := unmatched(server):
             yield "warn", "No answer", f"{of}{told}."
-        if server.refused:
-            yield "warn", "Left out", f"{of}{server.refused}."
+        if server.withheld:
+            yield "warn", "Withheld", f"{of}{server.withheld}."
+        for note in server.notes:
+            yield "warn", "Note", f"{of}{note}."
         for limit in server.limits:
             style, word = _LIMITS[limit.met]
             yield style, word, f"{of}{limit.limit}: {limited(limit)}"
@@ -265,3 +275,6 @@ def _plan(report: Report) -> Iterator[tuple[str, str]]:
     by = f"Python {machine.python}, sockets by {machine.sockets_by}"
     yield "generator", f"hsdns {machine.hsdns}, {by}"
     yield "machine", f"{machine.system}, {machine.processors} processors"
+    for each in report.servers:
+        for told in machine_words(each):
+            yield each.name if len(report.servers) > 1 else "during the run", told

@@ -26,6 +26,7 @@ from hsdns.load.output.words import (
     differences,
     knee_step,
     limited,
+    machine_words,
     percentiles,
     plan_words,
     share,
@@ -101,16 +102,25 @@ def _server(server: ServerReport) -> Iterator[Row]:
         yield "NOT WHOLE", told
     lost = share(counts.lost, counts.sent)
     told = f"{counts.due} due, {counts.sent} sent, {counts.answered} answered, {lost} lost"
+    if counts.unknown:
+        told += f" ({counts.unknown} of unknown cause)"
+    if counts.late:
+        told += f", {share(counts.late, counts.sent)} sent late"
     yield "queries", told
     yield "answers", answers(counts)
     if told := unmatched(server):
         yield "NO ANSWER", told
     yield "latency", percentiles(server.latency)
+    yield "service", percentiles(server.service)
     yield "generator", f"late by {percentiles(server.lateness)}"
     if counts.not_sent:
         yield "", f"{counts.not_sent} queries that this machine could not send"
-    if server.refused:
-        yield "REFUSED", server.refused
+    if server.withheld:
+        yield "WITHHELD", server.withheld
+    for note in server.notes:
+        yield "NOTE", note
+    for number, told in enumerate(machine_words(server)):
+        yield "" if number else "machine", told
     if len(server.kinds) > 1:
         width = max(len(f"{kind.group} {kind.type}") for kind in server.kinds)
         for number, kind in enumerate(server.kinds):

@@ -41,7 +41,9 @@ def percentiles(figures: Sequence[Percentile], only: Sequence[str] = ()) -> str:
 
 
 def duration(figure: Percentile) -> str:
-    """A figure with its unit, or why there is none."""
+    """A figure with its unit, or an upper bound of it, or why there is none."""
+    if figure.at_most is not None:
+        return f"<{us_to_text(figure.at_most)}"
     if figure.us is None:
         return figure.why if figure.why in ("lost", "never") else "-"
     return us_to_text(figure.us)
@@ -64,18 +66,28 @@ def share(count: int, whole: int) -> str:
 
 def limited(limit: LimitReport) -> str:
     """The measured value of a limit."""
+    if limit.count is not None and limit.at_most is not None:
+        return f"{limit.count} to {share(limit.at_most, limit.whole or 0)}"
     if limit.count is not None:
         return share(limit.count, limit.whole or 0)
-    if limit.us is not None:
-        return us_to_text(limit.us)
+    if limit.us is not None or limit.at_most is not None:
+        return (
+            us_to_text(limit.us) if limit.us is not None else f"<{us_to_text(limit.at_most or 0)}"
+        )
     if limit.rate is not None:
         return f"{limit.rate:.10g}/s"
     return "lost" if limit.met is not None else "could not be told"
 
 
+_OUTCOMES: Final = {
+    "generator": "the generator was the limit",
+    "busy": "broken, but other processes kept the machine busy",
+}
+
+
 def knee_step(step: KneeStep) -> str:
     """The outcome of a step of a search for the knee."""
-    word = {"generator": "the generator was the limit"}.get(step.outcome, step.outcome)
+    word = _OUTCOMES.get(step.outcome, step.outcome)
     figures = percentiles(step.latency, ("p50", "p99", "p99.9"))
     late = percentiles(step.lateness, ("p99",))
     return f"{word}, {figures}, lost {share(step.lost, step.sent)}, generator late by {late}"
@@ -102,6 +114,32 @@ def arrival(plan: PlanReport) -> str:
 def bursts(way: str, burst: int) -> str:
     """A way to arrive."""
     return f"bursts of {burst}" if way == "burst" else way
+
+
+_TIMES: Final = {
+    "sender": "CPU time: sender",
+    "counting": "counting",
+    "server": "server",
+    "busy": "all processes",
+    "waited": "without a CPU: sender",
+    "pressure": "some task (/proc/pressure/cpu)",
+    "stolen": "stolen by the hypervisor",
+}
+
+
+def machine_words(server: ServerReport) -> list[str]:
+    """What the machine did during a run, and what it does not tell, in lines; none if it tells nothing."""
+    times = {told: getattr(server.machine, name) for name, told in _TIMES.items()}
+    if set(times.values()) == {None}:
+        return []
+    full = {
+        "sender": sum(each.dropped for each in server.per_second),
+        "server": server.machine.overflowed,
+    }
+    return [
+        ", ".join(f"{told} {'not known' if us is None else us_to_text(us)}" for told, us in times.items()),
+        *(f"no room in sockets of the {whose}: {count} dropped" for whose, count in full.items() if count),
+    ]  # fmt: skip
 
 
 def plan_words(plan: PlanReport) -> str:
@@ -186,10 +224,15 @@ def _rows(servers: Sequence[ServerReport]) -> Iterator[Row]:
         yield "not whole", [each.ended or NOTHING for each in servers]
     yield "answered", [str(each.counts.answered) for each in servers]
     yield "lost", [share(each.counts.lost, each.counts.sent) for each in servers]
+    if any(each.counts.late for each in servers):
+        yield "of them of unknown cause", [str(each.counts.unknown) for each in servers]
+        yield "sent late", [share(each.counts.late, each.counts.sent) for each in servers]
     for rcode in sorted({rcode for each in servers for rcode in each.counts.rcodes}):
         yield rcode, [str(each.counts.rcodes.get(rcode, 0)) for each in servers]
     for name in _LATENCIES:
         yield f"latency {name}", [_figure(each.latency, name) for each in servers]
+    for name in SHORT[:2]:
+        yield f"service {name}", [_figure(each.service, name) for each in servers]
     yield "generator late p99", [_figure(each.lateness, "p99") for each in servers]
     verdicts = [each.verdicts for each in servers]
     for word in VERDICTS:

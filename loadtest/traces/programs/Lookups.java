@@ -1,4 +1,4 @@
-// Lookups of Java programs: inet, jndi or netty; KIND NAME TIMES SECONDS
+// Lookups of Java programs: inet, jndi, netty or grpc; KIND NAME TIMES SECONDS
 import java.net.InetAddress;
 import java.util.ArrayList;
 import java.util.Hashtable;
@@ -11,6 +11,9 @@ public class Lookups {
         List<String> found = new ArrayList<>();
         if (how.equals("netty")) {
             return NettyLookups.lookUp(kind, name);
+        }
+        if (how.equals("grpc")) {
+            return GrpcLookups.lookUp(name);
         }
         if (how.equals("jndi")) {
             Hashtable<String, String> env = new Hashtable<>();
@@ -33,6 +36,10 @@ public class Lookups {
 
     public static void main(String[] args) throws Exception {
         int times = Integer.parseInt(args[3]);
+        if (args[0].equals("grpc")) {
+            lookUp("grpc", "host", "127.0.0.1"); // so that its classes are loaded
+            GrpcLookups.channel = null;
+        }
         for (int number = 0; number < times; number++) {
             if (number > 0) {
                 Thread.sleep((long) (Double.parseDouble(args[4]) * 1000));

@@ -100,8 +100,8 @@ impl Messages {
 
     /// Record a reply that no query waits for; by reason.
     pub fn unmatched(&mut self, why: Unmatched, now: i64) {
-        let at = now - self.begin;
-        self.counts.note(What::Unmatched, at, why as u32, 1);
+        self.counts
+            .note(What::Unmatched, now - self.begin, why as u32, 1);
     }
 
     /// Record a reply without a time of the kernel.

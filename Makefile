@@ -32,7 +32,7 @@ MUTANTS ?= 40
 SEED ?= 0
 TESTS ?=
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer peer-record bench bench-watch bench-reload bench-pressure bench-door bench-fixtures bench-load bench-verdicts traces load-demo dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer peer-record bench bench-watch bench-pressure bench-door bench-fixtures bench-load bench-verdicts traces load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,9 +135,6 @@ bench: $(VENV)/test $(VENV)/compiled  ## Compare the cost of an answer with Core
 
 bench-watch: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS watching an API server (BENCH_ARGS)
 	$(BIN)/python -m loadtest.watch $(BENCH_ARGS)
-
-bench-reload: $(VENV)/test $(VENV)/compiled  ## Check that reloads and SIGTERM lose no query (needs dnsperf)
-	$(BIN)/python -m loadtest.reload $(BENCH_ARGS)
 
 bench-pressure: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS under attack (needs cc and openssl; BENCH_ARGS)
 	$(BIN)/python -m loadtest.pressure $(BENCH_ARGS)

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from loadtest.figures import Checked
 from loadtest.generators import HSDNS, churn_words
 from loadtest.ports import free_port
-from loadtest.process import run_benchmark
+from loadtest.process import BenchmarkError, run_benchmark
 from loadtest.programs import ROOT, configuration, which
 from loadtest.server import start
 
@@ -84,9 +84,15 @@ def judged(subject: Subject, report: dict[str, Any]) -> Checked:
     return Checked(line, is_good and counts["right"] > 0)
 
 
-def run(folder: Path, rate: str, seconds: int, churn: int) -> list[Checked]:
-    """Load the servers under `churn` changes a second; return a line about each, and whether it is as expected."""
-    servers = subjects(os.environ.get("HSDNS_PEER") or which("coredns"))
+def coredns() -> str | None:
+    """The program."""
+    return os.environ.get("HSDNS_PEER") or which("coredns")
+
+
+def loaded(
+    folder: Path, servers: Sequence[Subject], rate: str, seconds: int, churn: int, *more: str
+) -> list[dict[str, Any]]:
+    """Load servers under `churn` changes a second; return the report of each; raise BenchmarkError."""
     ports, api = [free_port() for _ in servers], free_port()
     with tempfile.TemporaryDirectory(prefix="load-demo-") as logs, ExitStack() as stack:
         for server, port in zip(servers, ports, strict=True):
@@ -95,13 +101,17 @@ def run(folder: Path, rate: str, seconds: int, churn: int) -> list[Checked]:
         titled = dict(zip((each.title for each in servers), ports, strict=True))
         load = churn_words(
             titled, api, "services=100 endpoints=5", rate, churn,
-            "-time", f"{seconds}s", "-probes", "400", "-wait", "30s",
-            "-json", str(folder / "report.json"), "-html", str(folder / "report.html"),
+            "-time", f"{seconds}s", "-wait", "30s", "-json", str(folder / "report.json"), *more,
         )  # fmt: skip
-        done = subprocess.run(load, cwd=ROOT, check=False)
-        if done.returncode:
-            return [Checked("hsdns load has failed; what it says is above", holds=False)]
-    found = json.loads((folder / "report.json").read_text())["servers"]
+        if subprocess.run(load, cwd=ROOT, check=False).returncode:
+            raise BenchmarkError("hsdns load has failed; what it says is above")
+    return list(json.loads((folder / "report.json").read_text())["servers"])
+
+
+def run(folder: Path, rate: str, seconds: int, churn: int) -> list[Checked]:
+    """Load the servers; return a line about each, and whether it is as expected; raise BenchmarkError."""
+    servers, page = subjects(coredns()), ("-html", str(folder / "report.html"))
+    found = loaded(folder, servers, rate, seconds, churn, "-probes", "400", *page)
     return [judged(each, of) for each, of in zip(servers, found, strict=True)]
 
 

@@ -4,8 +4,7 @@ Path: the benchmarks start their programs here, and each runs by run_benchmark()
 Rule 1: only processes that were started here are ended, by process ID.
 Rule 2: a benchmark that SIGTERM ends, from `timeout` or CI, leaves no process behind: it ends as with Ctrl-C.
 Rule 3: CPU time and memory include all threads of all descendants, so that no server hides them in a child process.
-Rule 4: /proc/PID/task/TID/schedstat counts nanoseconds; without it, /proc/PID/stat counts ticks.
-Source: proc(5): stat fields 14 to 17, status VmRSS and VmHWM; Documentation/scheduler/sched-stats.rst.
+Source: proc(5): status VmRSS and VmHWM; Documentation/scheduler/sched-stats.rst.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import NamedTuple, Self
 
 _GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 _INTERRUPTED = 130  # exit status
-_TICKS = os.sysconf("SC_CLK_TCK")
 _STOP_TIMEOUT = 5.0  # seconds
 _STOP_PAUSE = 0.0005
 
@@ -229,12 +227,11 @@ class Process:
         return self._log.read_bytes().count(b"\n")
 
     def cpu(self) -> float:
-        """CPU time in seconds, user and system, since the start; raise BenchmarkError if the process has ended."""
-        self.check()
-        return sum(_cpu_ticks(pid) for pid in self.pids()) / _TICKS
+        """As cpu_ns(), in seconds."""
+        return self.cpu_ns() / 1e9
 
     def cpu_ns(self) -> int:
-        """As cpu(), in nanoseconds; without children that have ended."""
+        """CPU time in nanoseconds since the start, without children that have ended; raise BenchmarkError if it has."""
         self.check()
         return sum(_cpu_ns(pid) for pid in self.pids())
 
@@ -254,20 +251,6 @@ class Process:
                 except OSError:  # ended meanwhile
                     continue
         return found
-
-
-def _cpu_ticks(pid: int) -> int:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:  # ended meanwhile; its parent's stat has its time
-        return 0
-    return cpu_ticks_of(stat)
-
-
-def cpu_ticks_of(stat: str) -> int:
-    """Read user and system time, waited-for children's included, from the text of /proc/PID/stat."""
-    fields = stat.rpartition(")")[2].split()  # the name before it may contain any characters
-    return sum(int(field) for field in fields[11:15])
 
 
 def _memory(pid: int) -> Memory:
@@ -292,7 +275,7 @@ def _cpu_ns(pid: int) -> int:
             total += schedstat_ns((task / "schedstat").read_text())
         except FileNotFoundError:
             if task.is_dir():  # a kernel without it
-                return _cpu_ticks(pid) * (1_000_000_000 // _TICKS)
+                raise
         except OSError:  # ended meanwhile
             continue
     return total

@@ -124,10 +124,10 @@ class ServerUnderTest(Opened):
         self.process.wait_until(answers, START_DEADLINE, "does not answer", POLL)
 
 
-def status_of(port: int, path: str, pause: float = 0.0, timeout: float = 1.0) -> str:
+def status_of(port: int, path: str, pause: float = 0.0) -> str:
     """The status of a page, asked for `pause` seconds after the connection; raise OSError, also without an answer."""
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", port), timeout) as sock:
+    with socket.create_connection(("127.0.0.1", port), 1.0) as sock:
         time.sleep(pause)
         sock.sendall(request.encode())
         begin = sock.recv(64)

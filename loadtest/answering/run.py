@@ -264,5 +264,5 @@ class Run:
     def _call_dnsperf(self, mix: Mix, port: int, path: Path, seconds: float, *more: str) -> str:
         assert self._dnsperf is not None
         over = ("-q", str(_UNDER_WAY), "-m", "tcp" if mix.tcp else "udp", *(["-e"] * mix.edns))
-        words = dnsperf_words(self._dnsperf, port, path, seconds, *over, *more, timeout=1)
+        words = dnsperf_words(self._dnsperf, port, path, seconds, *over, *more)
         return run(words, seconds, core=self._core).printed

@@ -221,13 +221,9 @@ class Rewriter(InThread):
 class Probes(InThread):
     """Probes of one kind, one after the other; a context manager that ends them."""
 
-    def __init__(
-        self, probe: Callable[[], bool], every: float = EVERY, within: float = TIMEOUT
-    ) -> None:
+    def __init__(self, probe: Callable[[], bool]) -> None:
         super().__init__()
-        self._within = within
         self._probe = probe
-        self._every = every
         self._sent = self._answered = 0
 
     @property
@@ -238,10 +234,10 @@ class Probes(InThread):
     def run(self) -> None:
         """Probe until it is over."""
         raise_priority()
-        while not self._over.wait(self._every):
+        while not self._over.wait(EVERY):
             began = time.monotonic()
             try:
-                answered = self._probe() and time.monotonic() - began < self._within
+                answered = self._probe() and time.monotonic() - began < TIMEOUT
             except OSError:
                 answered = False
             self._answered += answered
@@ -250,7 +246,7 @@ class Probes(InThread):
 
 def health_probe(port: int) -> Callable[[], bool]:
     """Request /health."""
-    return lambda: status_of(port, "/health", PAUSE, TIMEOUT) == "200"
+    return lambda: status_of(port, "/health", PAUSE) == "200"
 
 
 def tcp_probe(port: int, query: bytes) -> Callable[[], bool]:

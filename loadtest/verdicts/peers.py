@@ -6,21 +6,12 @@ Rule: only `cache` may give an answer that is stale, or lacks or has what a stat
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-from contextlib import ExitStack
 from pathlib import Path
-from shutil import which
 from typing import Any, Final
 
-from loadtest.demo import corefile
+from loadtest.demo import Subject, coredns, loaded
 from loadtest.figures import Checked
-from loadtest.generators import churn_words
-from loadtest.ports import free_port
 from loadtest.process import BenchmarkError
-from loadtest.programs import ROOT
-from loadtest.server import start
 
 _TEMPLATE: Final = (
     'template ANY ANY example. {\n answer "{{ .Name }} 60 IN A 192.0.2.1"\n ederror 21 "no"\n }'
@@ -48,22 +39,12 @@ CHURN: Final = 50
 
 def run(folder: Path) -> list[Checked]:
     """Load all of them; raise BenchmarkError without CoreDNS."""
-    program = os.environ.get("HSDNS_PEER") or which("coredns")
+    program = coredns()
     if program is None:
         raise BenchmarkError("CoreDNS is not installed; HSDNS_PEER names its program")
-    ports, api, out = {name: free_port() for name in DIRECTIVES}, free_port(), folder / "peers.json"
-    with ExitStack() as stack:
-        for name, directives in DIRECTIVES.items():
-            text = corefile(ports[name], api, directives)
-            stack.enter_context(start(folder, name, text, words=(program,)))
-        words = churn_words(
-            ports, api, "services=50 endpoints=5", RATE, CHURN, "-time", f"{SECONDS}s", "-probes", "0",
-            "-edns", "1232", "-wait", "30s", "-live", "none", "-json", str(out),
-        )  # fmt: skip
-        done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
-        if done.returncode:
-            raise BenchmarkError(f"hsdns load has failed: {done.stderr[-500:]}")
-    return [_judged(server) for server in json.loads(out.read_text())["servers"]]
+    servers = [Subject(name, name, (program,), each) for name, each in DIRECTIVES.items()]
+    more = ("-probes", "0", "-edns", "1232", "-live", "none")
+    return [_judged(each) for each in loaded(folder, servers, RATE, SECONDS, CHURN, *more)]
 
 
 def _judged(server: dict[str, Any]) -> Checked:

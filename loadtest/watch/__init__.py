@@ -3,6 +3,6 @@
 __main__: for each part and round, hsdns and CoreDNS in turn
     api_servers: a real API server (etcd, kube-apiserver), or the in-test one, in separate processes
     ../server: the server under test
-    parts, imports: what is measured
+    parts: what is measured
 report: table, JSON, limits, the section of docs/performance.md
 """

@@ -1,6 +1,6 @@
 """The benchmark of watches: `make bench-watch`, or `python -m loadtest.watch`: the parts in order.
 
-Path: here -> imports.py, parts.py -> report.py.
+Path: here -> parts.py -> report.py.
 Rule 1: starts and single writes use a real kube-apiserver if there is one, otherwise the in-test API server; streams
         of changes always come from the in-test one.
 Rule 2: the cluster grows from size to size; it is not created again.
@@ -18,15 +18,13 @@ from typing import NamedTuple
 from loadtest import bench
 from loadtest.bench import Measured, Progress
 from loadtest.programs import PEER, Program, hsdns_and_coredns
-from loadtest.watch import imports, parts
+from loadtest.watch import parts
 from loadtest.watch.api_servers import Api, FakeApiProcess, RealApi
 from loadtest.watch.parts import Load
 from loadtest.watch.report import NAME, Figure, Results, judge, rows, section, table
 
 MAX_SERVICES = 100_000
-IMPORTS, START, LATENCY, RETURN, CHURN, FLOOD = PARTS = tuple(
-    "imports start latency return churn flood".split()
-)
+START, LATENCY, RETURN, CHURN, FLOOD = PARTS = tuple("start latency return churn flood".split())
 _LATENCY_SIZE = 10_000  # Services; the first size that has as many, else the last
 
 
@@ -69,8 +67,6 @@ def measure_all(
         progress.log("CoreDNS is missing: HSDNS_PEER is not set and coredns is not on PATH")
         context[PEER] = "missing: HSDNS_PEER was not set and coredns not on PATH"
     found: dict[str, list[Figure]] = {part: [] for part in PARTS}
-    if IMPORTS in plan.parts:
-        found[IMPORTS] = imports.measure(programs, progress)
     if {START, LATENCY, RETURN} & set(plan.parts):
         with _api(assets, progress) as api:
             context["watched in starts and single writes"] = api.title

@@ -36,7 +36,7 @@ from loadtest.pressure.results import FIGURES, Outcome
 from loadtest.pressure.rows import BY_KEY as ROWS
 from loadtest.pressure.soak import PRESSERS, REWRITTEN
 from loadtest.pressure.soak_result import METRIC, Scraped, between, read
-from loadtest.process import BenchmarkError, Memory, cpu_ticks_of, memory_of, schedstat_ns
+from loadtest.process import BenchmarkError, Memory, memory_of, schedstat_ns
 from loadtest.programs import COREDNS, NATIVE, TITLES
 from loadtest.verdicts.__main__ import Ran, Told, judge, judge_freeze
 from loadtest.watch import report as watch
@@ -66,7 +66,7 @@ def test_goals_name_what_there_is() -> None:
     assert {server for _, server in sides} <= {*TITLES}
     assert {goal.row for goal in pressure.GOALS} == {*ROWS}
     assert {goal.figure for goal in pressure.GOALS} <= {*FIGURES}
-    parts = ("imports", "start", "latency", "return", "churn", "flood")
+    parts = ("start", "latency", "return", "churn", "flood")
     assert len(watch.judge([], parts, (0, 1_000, 10_000, 50_000))) == len(watch.GOALS)
 
 
@@ -222,10 +222,7 @@ def test_a_freeze_is_found_within_5_ms(since: str, expected: str) -> None:
 # --- what benchmarks read, and what they ask ---
 
 
-@pytest.mark.parametrize("name", ["hsdns", "x) S 1 2 3 (y"])
-def test_proc(name: str) -> None:
-    before = "S 1 1 1 0 -1 4194304 2000 0 0 0"
-    assert cpu_ticks_of(f"42 ({name}) {before} 100 20 3 4 20 0 1 0 12345 0") == 127
+def test_proc() -> None:
     status = "Name:\thsdns\nVmPeak:\t 9 kB\nVmHWM:\t   30 kB\nVmRSS:\t   20 kB\nThreads:\t1\n"
     assert memory_of(status) == Memory(now=20 * 1024, peak=30 * 1024)
     assert memory_of("Name:\thsdns\nState:\tZ (zombie)\n") == Memory(0, 0)

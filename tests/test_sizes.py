@@ -49,8 +49,8 @@ CODE_LINES = {
     "hsdns/testing": 2_057,
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
-    "loadtest": 8_240,
-    "tests": 60_502,
+    "loadtest": 7_914,
+    "tests": 60_499,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -148,7 +148,7 @@ bench-fixtures: $(VENV)/test  ## Measure the pytest fixture hsdns_cluster: until
 bench-load: $(VENV)/test $(VENV)/compiled  ## Compare what `hsdns load` costs with dnsperf (needs dnsperf; BENCH_ARGS)
 	$(BIN)/python -m loadtest.generator $(BENCH_ARGS)
 
-bench-verdicts: $(VENV)/test $(VENV)/compiled  ## Verify 10,000,000 answers of hsdns under 1,000 changes a second (BENCH_ARGS)
+bench-verdicts: $(VENV)/test $(VENV)/compiled  ## Judge right answers, altered ones and those of servers (BENCH_ARGS)
 	$(BIN)/python -m loadtest.verdicts $(BENCH_ARGS)
 
 traces: $(VENV)/test  ## Record what PROGRAMS ask of a scripted server; without PROGRAMS, list them

@@ -113,12 +113,14 @@ class AskerCommand(ClusterCommand):
 
     def asking(self) -> LookupQuestion:
         """The lookup that the words and flags describe; raise FlagError."""
-        from hsdns.explanation.question import LookupQuestion
+        from hsdns.explanation.question import LookupQuestion, read_name
 
         if "cluster-dns" in self.given and "from" not in self.given:
             raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
         if "from" in self.given and not self.from_:
             raise FlagError("-from needs a namespace and a pod, as in shop/web-0")
+        if self.word.kind == "address" and [each.upper() for each in self.words[1:]] == ["PTR"]:
+            self.words = [read_name(*self.words)[0], "PTR"]
         name, types = self.name_and_types()
         return LookupQuestion(
             name,

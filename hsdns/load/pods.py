@@ -179,7 +179,8 @@ def resolv_confs(
 def check_names(plan: PodPlan) -> None:
     """Raise LoadError if a name with a search domain is too long for a message, or no program looks it up."""
     kinds = {each.kind for each in plan.targets}
-    if SRV in kinds and not any(looks_up(name, types_of(SRV)) for name in plan.resolvers):
+    programs = _spread(plan.resolvers, plan.count)
+    if SRV in kinds and not any(looks_up(each, types_of(SRV)) for each in programs):
         raise LoadError(
             "-mix: no pod looks up the kind srv; add a program that does, such as -resolvers go=50,glibc=50"
         )

@@ -36,7 +36,7 @@ from hsdns.load.results import (
 from hsdns.load.schedule import Stage
 from hsdns.wire.iana import type_from_text
 
-FORMAT = "hsdns load 2"
+FORMAT = "hsdns load 3"
 
 
 class PlanReport(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from hsdns.resolver.model import (
     Model,
     Result,
     Waiting,
+    found_at,
 )
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
@@ -222,7 +223,7 @@ class Glibc(Model):
 def _outcome(name: str, good: _Good) -> _Outcome:
     found = [address for answer in good.values() for address in answer.addresses]
     if found:
-        return _Outcome(tuple(found), why=f"{name} has addresses")
+        return _Outcome(tuple(found), why=found_at(name, found, list(good)).why)
     rcodes = {answer.rcode for answer in good.values()}
     if Rcode.NOERROR in rcodes:
         return _Outcome((), NODATA, f"{name} exists, but has no address")

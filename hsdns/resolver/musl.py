@@ -22,6 +22,7 @@ from hsdns.resolver.model import (
     Packet,
     Result,
     Waiting,
+    found_at,
     within,
 )
 from hsdns.resolver.resolv_conf import Reader
@@ -143,7 +144,7 @@ class Musl(Model):
             if any(suffix and name.endswith(f".{suffix}") for suffix in self.conf.search):
                 why += "; musl tries no other suffix then"
             return Result((), self.nodata, why), False
-        why = f"{name} has addresses"
+        why = found_at(name, found, types).why
         if len(found) > MOST_ADDRESSES:
             why = f"{name} has {len(found)} addresses, of which musl takes {MOST_ADDRESSES}"
         return Result(tuple(found[:MOST_ADDRESSES]), "", why), False

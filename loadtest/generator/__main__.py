@@ -1,6 +1,6 @@
 """Measures the load generator: its cost and lateness, over UDP and over connections, and its search for a knee.
 
-Path: `python -m loadtest.generator` -> here -> measure.py.
+Path: `python -m loadtest.generator` -> here -> measure.py; wire.py, whether tcpdump sees the same service times.
 Rule 1: each part with a limit reports whether it holds; the exit status is 0 if all hold, 1 if one does not, 2 if
         nothing was measured.  The limits are for a machine that does nothing else.
 """
@@ -21,6 +21,7 @@ from loadtest.generator.measure import (
     PYTHON,
     SECONDS,
     TURNS,
+    costs,
     find_knees,
     knees_told,
     lateness,
@@ -28,15 +29,18 @@ from loadtest.generator.measure import (
     over_udp,
     table,
 )
+from loadtest.generator.wire import WIRE_RATES, compare
 from loadtest.process import run_benchmark
 from loadtest.programs import ECHO, KNOT, NATIVE
 
 UDP: Final = "udp"
 CONNECTIONS: Final = "connections"
 KNEE: Final = "knee"
-PARTS: Final = (UDP, CONNECTIONS, KNEE)
+WIRE: Final = "wire"
+PARTS: Final = (UDP, CONNECTIONS, KNEE, WIRE)
 SERVERS: Final = (ECHO, NATIVE, KNOT)  # loaded over UDP
 LATEST: Final = {(COMPILED, 100_000): 50.0, (PYTHON, 30_000): 50.0}  # microseconds
+COSTS: Final = {(COMPILED, 50_000): 1.2}  # times the CPU time of dnsperf
 
 
 def parse() -> argparse.Namespace:
@@ -71,10 +75,13 @@ def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[str, lis
     if part == KNEE:
         lines, found = knees_told(find_knees(folder))
         return "\n".join(lines), [found]
+    if part == WIRE:
+        seen = compare(folder, tuple(WIRE_RATES), options.seconds)
+        return "service times, and those that tcpdump sees", seen
     if part == CONNECTIONS:
         return table(over_connections(folder, options.turns, options.seconds), DNSPERF), []
     rows = over_udp(folder, SERVERS, options.turns, options.seconds)
-    return f"{table(rows, DNSPERF)}\n", lateness(rows, LATEST)
+    return f"{table(rows, DNSPERF)}\n", [*costs(rows, COSTS), *lateness(rows, LATEST)]
 
 
 if __name__ == "__main__":

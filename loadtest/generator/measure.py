@@ -180,7 +180,7 @@ def over_udp(folder: Path, names: Sequence[str], turns: int, seconds: float) -> 
         print(sentence, file=sys.stderr)
     settings = RunSettings(folder, Cluster(SERVICES, 5), folder / "zone", cores[0])
     settings.write_zone()
-    questions = _questions(settings.cluster)
+    questions = questions_of(settings.cluster)
     path = write_questions(folder / "names", questions)
     known: list[tuple[bytes, bytes]] = []
     runs: list[tuple[str, Callable[[], Row]]] = []
@@ -210,7 +210,8 @@ def over_udp(folder: Path, names: Sequence[str], turns: int, seconds: float) -> 
         return _in_turns(turns, runs)
 
 
-def _questions(cluster: Cluster) -> list[Question]:
+def questions_of(cluster: Cluster) -> list[Question]:
+    """The questions that servers of a cluster are asked."""
     return [Question(cluster.service(number), "A") for number in range(NAMES)]
 
 
@@ -218,7 +219,7 @@ def over_connections(folder: Path, turns: int, seconds: float) -> list[Row]:
     """Load hsdns over TCP and TLS; the server and dnsperf have a core each; raise BenchmarkError."""
     program, cores = _dnsperf(), two_cores() or (None, None)
     cluster, files, ready = Cluster(SERVICES, 5), make_certificate(folder, "127.0.0.1"), free_port()
-    names = write_questions(folder / "names", _questions(cluster))
+    names = write_questions(folder / "names", questions_of(cluster))
     text = f".:{ready} {{\n    bind 127.0.0.1\n    whoami\n}}\n"
     runs: list[tuple[str, Callable[[], Row]]] = []
     for transport, (title, rates) in TRANSPORTS.items():
@@ -256,6 +257,28 @@ def table(rows: Sequence[Row], reference: str) -> str:
         cost = f"{each.reached:,.0f}", f"{each.cpu:.1f}", ratio, str(each.lost)
         lines.append([each.server, each.generator, *cost, *times])
     return markdown(lines, (0, 1)).rstrip()
+
+
+def costs(rows: Sequence[Row], limits: Mapping[tuple[str, int], float]) -> list[Checked]:
+    """The limits of the CPU time relative to dnsperf, by generator and rate; the median of the servers counts."""
+    peers = {(each.server, each.rate): each.cpu for each in rows if each.generator == DNSPERF}
+    checked = []
+    for (generator, rate), limit in limits.items():
+        found = [
+            each.cpu / peers[each.server, rate]
+            for each in rows
+            if (each.generator, each.rate) == (generator, rate) and (each.server, rate) in peers
+        ]
+        ratio = median(found) if found else None
+        by = (
+            ""
+            if ratio is None
+            else f" takes {ratio:.2f} times the CPU time of dnsperf (limit {limit:g})"
+        )
+        checked.append(
+            Checked(f"{generator} at {rate:,}/s{by}", None if ratio is None else ratio <= limit)
+        )
+    return checked
 
 
 def lateness(rows: Sequence[Row], limits: Mapping[tuple[str, int], float]) -> list[Checked]:

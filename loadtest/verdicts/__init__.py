@@ -1,4 +1,4 @@
-"""Many verified answers of `hsdns serve` while its cluster changes: none may be stale or wrong, and a freeze is found.
+"""The judge of `hsdns load` over right answers, altered ones, those of CoreDNS and those of `hsdns serve`.
 
 `make bench-verdicts` runs it.
 """

@@ -244,6 +244,16 @@ def test_a_resolver_is_kept_and_another_one_is_for_what_runs_beside() -> None:
     assert pods.take(3) is first
 
 
+def test_ports_are_looked_up_by_programs_that_do_so() -> None:
+    port = Target("_pg._tcp.db", "shop", "srv")
+    pods = Pods(plan(targets=[port], weights=[1.0], resolvers={"go": 1, "java": 1}))
+    found = list(islice(pods.lookups(), 100))
+    assert {each.types for each in found} == {(RRType.SRV,)}
+    assert {pods.resolvers[each.pod] for each in found} == {"go"}
+    with pytest.raises(LoadError, match=r"^-mix: no pod looks up the kind srv; "):
+        check_names(plan(targets=[port], weights=[1.0], resolvers={"java": 1}))
+
+
 def test_a_name_that_is_too_long() -> None:
     check_names(plan())
     name = ".".join(["a" * 60] * 4)

@@ -141,29 +141,31 @@ def test_several_servers_in_one_run_and_all_files_beside_the_report(
 
 
 @pytest.mark.sockets
-@pytest.mark.slow
-def test_several_generators_share_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("count", [pytest.param(3, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.night)])  # fmt: skip
+def test_several_generators_share_a_plan(count: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Processes of their own; together they send what one would, and begin together."""
     place = f"127.0.0.1:{free_port()}"
     with server() as port:
         words = ["load", "-p", str(port), "-queries", "q.txt", "-rate", "50", "-time", "2s", "-live", "none", "-fail-if", "loss>0"]  # fmt: skip
         generators = [
             subprocess.Popen(
-                [sys.executable, "-m", "hsdns", *words, "-part", f"{at}/3", "-coordinate", place, "-json", f"{at}.json"],
+                [sys.executable, "-m", "hsdns", *words, "-part", f"{at}/{count}", "-coordinate", place, "-json", f"{at}.json"],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=subprocess.DEVNULL,
             )
-            for at in range(3)
+            for at in range(count)
         ]  # fmt: skip
-        assert [each.wait() for each in generators] == [0, 0, 0]
-    parts = [read_report(Path(f"{at}.json").read_bytes(), "") for at in range(3)]
-    assert [each.servers[0].counts.sent for each in parts] == [34, 33, 33]
-    assert cli.main(["load", "merge", "2.json", "0.json", "1.json", "-o", "json"]) == 0
+        assert {each.wait() for each in generators} == {0}
+    files = [f"{at}.json" for at in range(count)]
+    parts = [read_report(Path(each).read_bytes(), "") for each in files]
+    assert [each.servers[0].counts.sent for each in parts] == [-(-(100 - at) // count) for at in range(count)]  # fmt: skip
+    assert cli.main(["load", "merge", *files[::-1], "-o", "json"]) == 0
     report = read_report(capsys.readouterr().out.encode(), "")
     (found,) = report.servers
-    assert (report.generators, report.plan.part, found.ended) == (3, "", "")
+    assert (report.generators, report.plan.part, found.ended) == (count, "", "")
     assert {(each.started, each.digest) for each in parts} == {(report.started, report.digest)}
-    assert [each.part for each in report.clocks] == ["0/3", "1/3", "2/3"]
+    assert [each.part for each in report.clocks] == [f"{at}/{count}" for at in range(count)]
     assert (found.counts.sent, found.counts.answered) == (100, 100)
     assert [(each.second, each.counts.sent) for each in found.per_second] == [(0, 50), (1, 50)]
     slots = [dict(together(each.servers[0].per_second).slots.items()) for each in (*parts, report)]

@@ -310,7 +310,8 @@ class Stalling(World):
 
     def send(self, socket: int, datagrams: Sequence[bytes]) -> list[int]:
         rest = 200 * MS - (self.now - BEGIN) % SECOND
-        self.arrivals += [(self.now + max(rest, 10_000), socket, each) for each in datagrams]
+        at = self.now + max(rest, 10_000)
+        self.arrivals += [(at, socket, each[:2] + b"\x84\0" + each[4:]) for each in datagrams]
         return []
 
 

@@ -106,7 +106,7 @@ def test_a_plan_is_carried_out() -> None:
         told = Told(plan(port), cpu=str(max(before)) if before else NONE)
     planned = sorted(each.planned - told.begin for each in told.outcomes)
     assert planned == [at * 5_000_000 for at in range(10)]
-    assert all(each.planned <= each.sent < each.received for each in told.outcomes)
+    assert all(each.planned <= each.sent <= each.received for each in told.outcomes)
     assert {(each.flags, each.reply, each.question) for each in told.outcomes} == {(0x8400, 1, 0)}
     assert told.replies == {0: answer(b"\0\0" + QUERY)}
     if before:
@@ -159,7 +159,7 @@ def test_more_sockets_than_select_takes(monkeypatch: pytest.MonkeyPatch, extensi
     monkeypatch.setenv("HSDNS_NO_EXTENSIONS", extensions)
     with server() as port:
         told = Told(plan(port, sockets=1100, window=LEAST_WINDOW))
-    assert [each.received > each.sent for each in told.outcomes] == [True] * 10
+    assert [each.received >= each.sent for each in told.outcomes] == [True] * 10
     assert told.memory.peak < 150 << 20
 
 
@@ -196,7 +196,7 @@ def test_a_load(ports: Ports, streams: StreamPlan, queries: int) -> None:
     told = load(ports, streams)
     rcodes = sorted((each.question, each.flags & 15) for each in told.outcomes)
     assert rcodes == [(0, 0)] * 10 + [(1, 3)] * 10
-    assert all(each.planned <= each.sent < each.received for each in told.outcomes)
+    assert all(each.planned <= each.sent <= each.received for each in told.outcomes)
     for number, rcode in enumerate((Rcode.NOERROR, Rcode.NXDOMAIN)):
         reply = decode_reply(told.replies[number], QUERIES[number])
         assert (reply.rcode, reply.aa, reply.ra, reply.tc) == (rcode, True, False, False)
@@ -252,7 +252,7 @@ def test_truncated_answers_are_asked_again_over_tcp(tmp_path: Path) -> None:
         # glibc asks three times, with larger buffers.
         of_pods = Told(plan(ports.tcp, 0.02, queries=[], pods=pods))
     assert [each.flags for each in told.outcomes] == [0x8500] * 20
-    assert all(each.planned <= each.sent < each.received for each in told.outcomes)
+    assert all(each.planned <= each.sent <= each.received for each in told.outcomes)
     counts = told.connections
     assert (counts.fell, counts.asked_again, counts.not_opened) == (20, 0, {})
     assert counts.opened >= 4

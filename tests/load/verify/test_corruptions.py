@@ -8,9 +8,12 @@ from hsdns.cluster.lookup import NoSuchName
 from hsdns.load.outcome import WHY_UNMATCHED
 from hsdns.load.questions import Question
 from hsdns.load.send.loop import Query as Sent
+from hsdns.load.verify.judge import RIGHT, WRONG
+from hsdns.load.verify.message import CLASS, MESSAGE, OWNER, is_usable
 from hsdns.load.verify.truth import Truth
 from hsdns.load.verify.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.wire.decode import decode_reply
 from hsdns.wire.encode import encode
 from hsdns.wire.iana import RRType, type_from_text
 from hsdns.wire.message import Query, Reply, nxdomain
@@ -72,6 +75,10 @@ def verdict(verifier: Verifier, number: int, asked: bytes, wire: bytes, altered:
     verifier.remember(1, number, altered[2:])
     flags = int.from_bytes(altered[2:4], "big")
     judged = verifier.judge(number, flags, 1, 1.0, 1.0, 1.0) or next(verifier.settled(9.0))
+    if judged.verdict.word in (RIGHT, WRONG) and judged.verdict.reason != MESSAGE:
+        query = verifier._questions[number].query()
+        is_taken = is_usable(decode_reply(altered, query), query)  # by wait and doctor
+        assert is_taken is (judged.verdict.reason not in (OWNER, CLASS))
     return f"{judged.verdict.word} {judged.verdict.reason}".rstrip()
 
 

@@ -30,50 +30,27 @@ from hsdns.resolver.model import (
 )
 from hsdns.resolver.programs import NodeResolve
 from hsdns.wire.iana import Rcode, RRType, type_from_text
+from tests.support.tables import section
 
 HERE = Path(__file__).parent
-TRACES = HERE / "traces.txt"
+TRACES, TABLES = HERE / "traces.txt", HERE / "tables.txt"
 # Of whole programs: a file for each, and a row for each scenario.
 PROGRAMS = sorted((HERE / "traces").glob("*.txt"))
 ROWS = HERE.parents[1] / "loadtest" / "traces" / "scenarios.txt"
-# Programs whose errors have other words than those of the library.
-OWN_WORDS = {
-    "grpc-go",
-    "grpc-python",
-    "curl",
-    "wget-busybox",
-    "go-cgo",
-    "nginx-upstream",
-    "glibc",
-    "musl",
-}
-# What is not modelled: a pod without an IPv6 address, and what is said beside it.
-SKIPPED = {
-    # It takes these for no addresses, and looks up TXT.
-    *(f"{each} grpc-go" for each in ("refused", "notimp", "formerr", "noedns", "tc-close")),
-    # It gives a second nameserver and TCP up early.
-    *(f"{each} grpc-python" for each in ("tc-close", "tc-hang", "two-all-silent")),
-    "two-servfail musl",  # replies to one lookup are in the next one
-    "tc-hang curl",  # its command ends after 60 s
-    "v4 netty", "v4 node-fetch", "v4 nginx-upstream",
-    "ndots2 netty",  # it reads the first line of options alone
-    "two-nxdomain netty",  # it asks the second server for AAAA, too
-    "many-60 wget-busybox",  # it says one address
-    "tc-hang nginx-resolver",  # it opens a new connection after 5 s
-    # Their caches count whole seconds of the clock, so that it matters when in a second the first reply came.
-    "repeat-ttl1 aiodns", "repeat-ttl0 nginx-resolver", "repeat-ttl1 nginx-resolver",
-}  # fmt: skip
+
+
+def table(name: str) -> dict[str, str]:
+    """A table of tables.txt; behind # stands why."""
+    lines = (f" {line}".partition(" # ")[0] for line in section(TABLES, name).splitlines())
+    return {key.strip(): value for key, _, value in (line.partition(" => ") for line in lines)}
+
+
+OWN_WORDS = table("programs whose errors have other words than those of the library").keys()
+SKIPPED = table("what is not modelled, a pod without an IPv6 address among it").keys()
 ONE_EACH = {"curl", "wget-busybox"}  # that are started for each lookup
 WITHOUT_END = ("nothing yet", "still waiting")
-ALIASES = {
-    "go-netgo": "go", "aiodns": "c-ares", "java-jndi": "jndi", "envoy-strict": "envoy",
-    "nginx-resolver": "nginx", "nginx-upstream": "nginx-start", "grpc-python": "grpc-core", "curl": "glibc", "wget-busybox": "glibc",
-}  # fmt: skip
-# Programs without a model, those that pass queries on, and whose traces are of another kind.
-UNMODELLED = {
-    "coredns", "dnsmasq", "envoy-logical", "envoy-ttl", "grpc-java", "hickory", "istio", "nginx-valid",
-    "nodelocaldns", "nslookup-busybox", "resolved",
-}  # fmt: skip
+ALIASES = table("the model of a program with another name")
+UNMODELLED = table("programs without a model, those that pass queries on, and whose traces are of another kind").keys()  # fmt: skip
 NAMESERVERS = ("10.96.0.10", "127.0.0.3")
 TOLERANCE = 0.030  # seconds
 MOST = 0.050  # seconds, of a whole program
@@ -81,27 +58,7 @@ NEXT = 2  # packets that may have overtaken each other
 TICK = 1.0  # seconds between two looks of Node
 NOISE = 0.004  # seconds between a packet's arrival and the end of a lookup
 KUBE = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
-LONG = (
-    "search shop.svc.cluster.local " + " ".join(f"zone-{n}.example.com" for n in range(20)) + "\n"
-)
-# scenario (or its beginning): resolv.conf besides the nameservers, and the name
-SCENARIOS = {
-    "kube-": (KUBE, "web"),
-    "dotsearch": (KUBE, "nope.example.org"),
-    "ndots2": (KUBE.replace("5", "2"), "db-0.db.shop"),
-    "longsearch": (LONG + "options ndots:5\n", "web"),
-    "hl-": ("", "h.example.com"),
-    "one-tc_hang": ("", "h.example.com"),
-    "edns0": ("options edns0\n", "www.example.com"),
-    "noaaaa": ("options no-aaaa\n", "www.example.com"),
-    "rotate": ("options rotate\n", "www.example.com"),
-    "singlereq": ("options single-request\n", "www.example.com"),
-    "sro": ("options single-request-reopen\n", "www.example.com"),
-    "t1a3": ("options timeout:1 attempts:3\n", "www.example.com"),
-    "trustad": ("options trust-ad\n", "www.example.com"),
-    "vc": ("options use-vc\n", "www.example.com"),
-    "": ("", "www.example.com"),
-}
+SCENARIOS = table("a scenario or its beginning, the name, and resolv.conf besides the nameservers")  # fmt: skip
 TWO_SERVERS = ("two-", "rotate")
 # seconds until the server replied
 DELAYS = {"two-srv1_nx_srv2_ok": (0.05, 0.1), "two-srv1_ok_srv2_nx_fast": (0.1, 0.0)}
@@ -109,32 +66,9 @@ RCODES = {
     "servfail": Rcode.SERVFAIL, "refused": Rcode.REFUSED, "notimp": Rcode.NOTIMP, "formerr": Rcode.FORMERR,
     "NXDOMAIN": Rcode.NXDOMAIN,
 }  # fmt: skip
-# Replies that overtook each other: the order in which they arrived, where it is not that of the packets.
-OVERTAKEN = {
-    "aaaa-refused aiodns": (1, 0, 2),
-    "aaaa-servfail aiodns": (1, 0, 2),
-    "one-a_ok_aaaa_refused c-ares": (1, 0, 2),
-}
-# Packets that were on their way when the lookup ended, so that the server never read them.
-UNREAD = {
-    "hl-500 glibc": 1, "one-tc glibc": 1, "one-tc_partial musl": 1, "two-srv1_drop musl-1.2.3": 1,
-    "two-srv1_nx_srv2_ok musl-1.2.3": 2, "two-srv1_nx_srv2_ok musl": 2, "two-srv1_ok_srv2_nx_fast musl-1.2.3": 2,
-    "two-srv1_ok_srv2_nx_fast musl": 2, "two-srv1_refused musl": 2, "two-srv1_servfail musl-1.2.3": 1,
-}  # fmt: skip
-# Where a process of the measurement was late itself: seconds instead of TOLERANCE.  nginx waited for a request before.
-TOLERANCES = {
-    "sticky glibc": 0.048, "one-a_ok_aaaa_drop glibc": 0.032, "one-notimp musl-1.2.3": 0.090,
-    "one-servfail musl-1.2.3": 0.037, "one-aaaa_ok_a_drop_once musl-1.2.3": 0.082,
-    # of programs
-    "aaaa-silent aiodns": 0.61, "silent-t1a2 dnspython": 0.11, "txt-silent dnspython": 0.1,
-    "ptr-silent dnspython": 0.12, "a-silent envoy-strict": 0.14, "aaaa-late envoy-strict": 0.08,
-    "tc-hang envoy-strict": 0.07, "two-all-silent envoy-strict": 0.53, "kube-silent envoy-strict": 0.09,
-    "a-late java-jndi": 0.09, "aaaa-late java": 0.06, "aaaa-late netty": 0.21, "tc-close netty": 0.08,
-    "two-all-silent netty": 0.07, "rotate-silent netty": 0.08, "srv-silent netty": 0.09, "txt-silent netty": 0.07,
-    "silent nginx-resolver": 5.04, "a-silent nginx-resolver": 5.06, "aaaa-late nginx-upstream": 0.08,
-    "silent node-resolve": 0.1, "two-all-silent node-resolve": 0.07, "ptr-silent node-resolve": 0.08,
-    "ptr-silent python-socket": 0.11,
-}  # fmt: skip
+OVERTAKEN = table("replies that overtook each other: the order in which they arrived")
+UNREAD = table("packets that were on their way when the lookup ended, so that the server never read them")  # fmt: skip
+TOLERANCES = table("seconds instead of TOLERANCE, where a process of the measurement was late itself")  # fmt: skip
 
 
 class Logged(NamedTuple):
@@ -199,7 +133,9 @@ def read_traces() -> Iterator[Trace]:
                     trace = trace._replace(model="musl-1.2.3")
                 yield trace
                 continue
-            text, name = next(v for k, v in SCENARIOS.items() if scenario.startswith(k))
+            found = next(v for k, v in SCENARIOS.items() if scenario.startswith(k))
+            name, _, conf = found.partition(" ")
+            text = "".join(f"{line}\n" for line in conf.split("; ") if line)
             servers = 2 if scenario.startswith(TWO_SERVERS) else 1
             text += "".join(f"nameserver 127.0.0.{each + 2}\n" for each in range(servers))
             yield read_trace(part, text, name, (RRType.A, RRType.AAAA))
@@ -364,8 +300,8 @@ class Replay:
         self.model = self.chance.model = MODELS[trace.model](trace.conf, self.chance)
         self._left = list(trace.packets)
         self._pool: list[Packet] = []
-        order = OVERTAKEN.get(str(trace), range(len(self._left)))
-        self._left = [self._left[each] for each in order]
+        order = OVERTAKEN.get(str(trace), "").split() or range(len(self._left))
+        self._left = [self._left[int(each)] for each in order]
         self._closed: set[str] = set()
         for number, result in enumerate(trace.results):
             at = began(result)
@@ -464,7 +400,7 @@ def test_same(trace: Trace) -> None:
 
 def check_packets(trace: Trace, replay: Replay) -> None:
     assert not replay.missing
-    assert len(replay.extra) == UNREAD.get(str(trace), 0)
+    assert len(replay.extra) == int(UNREAD.get(str(trace), 0))
     for logged, packet in replay.pairs:
         assert flags(packet) == logged.flags
     for kind in ("port", "qid"):
@@ -504,7 +440,8 @@ def check_results(trace: Trace, replay: Replay) -> None:
 
 
 def check_times(trace: Trace, replay: Replay) -> None:
-    tolerance = TOLERANCES.get(str(trace), MOST if trace.is_of_program else TOLERANCE)
+    usual = MOST if trace.is_of_program else TOLERANCE
+    tolerance = float(TOLERANCES.get(str(trace), usual))
     began: dict[float, float] = {}  # when a burst began: in the model, and as it was measured
     for logged, packet in replay.pairs:
         began[packet.at] = min(logged.at, began.get(packet.at, logged.at))

@@ -32,7 +32,7 @@ MUTANTS ?= 40
 SEED ?= 0
 TESTS ?=
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer peer-record bench bench-watch bench-pressure bench-door bench-fixtures bench-load bench-verdicts traces load-demo dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer peer-record bench bench-watch bench-pressure bench-load bench-verdicts traces load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,12 +138,6 @@ bench-watch: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS watching an 
 
 bench-pressure: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS under attack (needs cc and openssl; BENCH_ARGS)
 	$(BIN)/python -m loadtest.pressure $(BENCH_ARGS)
-
-bench-door: $(VENV)/test $(VENV)/compiled  ## Measure what the control door costs, also while it explains (needs cc)
-	$(BIN)/python -m loadtest.door $(BENCH_ARGS)
-
-bench-fixtures: $(VENV)/test  ## Measure the pytest fixture hsdns_cluster: until it serves, and what 1,000 leave
-	$(BIN)/python -m loadtest.fixtures $(BENCH_ARGS)
 
 bench-load: $(VENV)/test $(VENV)/compiled  ## Compare what `hsdns load` costs with dnsperf (needs dnsperf; BENCH_ARGS)
 	$(BIN)/python -m loadtest.generator $(BENCH_ARGS)

@@ -1,9 +1,7 @@
-"""Finds the programs that can be measured on this machine, reports missing ones, installs some and compiles those in C.
+"""Finds the programs that can be measured on this machine, reports missing ones, and compiles those in C.
 
 Path: the command line of a benchmark -> here -> the server and the generators that it starts.
-Rule 1: other servers are searched on PATH and in /usr/sbin; CoreDNS may also be named by HSDNS_PEER.
-Rule 2: dnsperf and knot are installed with apt-get if they are missing, the user is root and apt-get exists; nothing
-        else is installed.
+Rule: other servers are searched on PATH and in /usr/sbin; CoreDNS may also be named by HSDNS_PEER.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,7 +21,6 @@ _SEARCH: Final = os.pathsep.join(
     (os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin")
 )
 _TIMEOUT = 30.0
-_INSTALL_TIMEOUT = 300.0
 _COMPILE_TIMEOUT = 60.0
 
 # Names of the programs: (key, title, program on PATH, arguments that print its version).
@@ -52,7 +49,6 @@ TITLES: Final = {
     DICT: "uvloop dict, 40 lines",
     **{key: title for key, (title, _, _) in PEERS.items()},
 }
-INSTALLABLE: Final = {"dnsperf": "dnsperf", "knotd": "knot"}  # program: package
 
 
 def configuration(name: str, **words: object) -> str:
@@ -211,24 +207,3 @@ def hsdns_command() -> tuple[str, ...]:
     """The command that starts hsdns: the script next to this Python, otherwise the module."""
     beside = Path(sys.executable).with_name("hsdns")
     return (str(beside),) if beside.is_file() else (sys.executable, "-m", "hsdns")
-
-
-def install(log: Callable[[str], None]) -> None:
-    """Install the programs of rule 2 if they are missing; return what was done, or why not."""
-    packages = [package for program, package in INSTALLABLE.items() if which(program) is None]
-    if not packages:
-        return
-    names = " ".join(packages)
-    if os.geteuid() != 0 or which("apt-get") is None:
-        log(f"not installed, and this may not install it: {names}")
-        return
-    log(f"installing {names}")
-    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for words in (["update", "-qq"], ["install", "-qq", "--no-install-recommends", *packages]):
-        try:
-            subprocess.run(
-                ["apt-get", "-y", *words], env=environ, timeout=_INSTALL_TIMEOUT, check=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError) as error:
-            log(f"apt-get {words[0]} failed: {error}")

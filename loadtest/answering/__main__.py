@@ -19,14 +19,12 @@ from loadtest.answering.mixes import BY_KEY, MIXES
 from loadtest.answering.run import QUICK, Effort, Run
 from loadtest.bench import Measured, Progress
 from loadtest.process import two_cores
-from loadtest.programs import TITLES, find_programs, hsdns_command, install
+from loadtest.programs import TITLES, find_programs, hsdns_command
 
 
 def measure(asked: argparse.Namespace, words: list[str]) -> Measured:
     """Measure what was selected."""
     progress = Progress(sys.stderr)
-    if not asked.no_install:
-        install(progress.log)
     mixes = [mix for mix in MIXES if mix.key in asked.only]
     command = shlex.split(asked.hsdns) if asked.hsdns else hsdns_command()
     found = find_programs(asked.servers, command)
@@ -84,7 +82,6 @@ def arguments() -> argparse.ArgumentParser:
         help=f"mixes: {', '.join(BY_KEY)}")  # fmt: skip
     add("--servers", type=bench.among(TITLES), default=list(TITLES), metavar="NAME,...",
         help=f"servers: {', '.join(TITLES)}")  # fmt: skip
-    add("--no-install", action="store_true", help="install nothing by apt-get")
     return parser
 
 

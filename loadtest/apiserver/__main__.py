@@ -33,7 +33,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import uvloop
@@ -43,6 +43,7 @@ from hsdns.cluster.objects import CHANGE_TIME
 from loadtest.apiserver import objects
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.apiserver.fake_cluster import FakeCluster
+from loadtest.apiserver.objects import Change
 from loadtest.apiserver.watch_cache import Key
 from loadtest.pressure.machine import avoid_pauses
 
@@ -52,22 +53,12 @@ TICK: Final = 0.001  # minimum of seconds between two batches of a stream
 _STORED: Final = json.loads(Path(__file__).with_name("stored.json").read_text())
 
 
-class Changed(NamedTuple):
-    """One change; `time` is monotonic seconds."""
-
-    time: float
-    namespace: str
-    service: str
-    old: str
-    new: str
-
-
 class LoadedCluster:
     """The cluster of the benchmark, its changes, and the answers to requests for them."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.cluster = cluster
-        self.changes: list[Changed] = []  # of the last stream
+        self.changes: list[Change] = []  # of the last stream
         self._slices: list[tuple[Key, str, list[str]]] = []  # key, Service, addresses
         self._changed = 0
         self._stream: asyncio.Task[None] | None = None
@@ -95,7 +86,7 @@ class LoadedCluster:
             self._slices.append((key, f"web-{index}", addresses))
         self.cluster.wake()
 
-    def change(self, index: int | None = None, among: int = 0) -> Changed:
+    def change(self, index: int | None = None, among: int = 0) -> Change:
         """Replace an address of one slice: of Service `index`, or in turn; the caller calls wake()."""
         number, self._changed = self._changed, self._changed + 1
         place = (number if index is None else index) % (among or len(self._slices))
@@ -111,7 +102,7 @@ class LoadedCluster:
             key,
             lambda version: data.replace(was, b'"resourceVersion":"%d"' % version, 1),
         )
-        return Changed(time.monotonic(), key[0], service, old, new)
+        return Change(time.monotonic(), key[0], service, old, new)
 
     async def end_stream(self) -> None:
         """End the stream of changes."""

@@ -37,6 +37,16 @@ class Created(NamedTuple):
     manifest: Manifest
 
 
+class Change(NamedTuple):
+    """One change: the monotonic time when its event could be sent, and which address replaced which."""
+
+    time: float
+    namespace: str
+    service: str
+    old: str
+    new: str
+
+
 def namespace_of(index: int) -> str:
     """The namespace of the Service with this index."""
     return f"team-{index // SERVICES_PER_NAMESPACE}"

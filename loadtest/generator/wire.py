@@ -14,8 +14,9 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
+from hsdns.load.captures.packets import read_capture
 from hsdns.load.histogram import Histogram
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.servers import RunSettings, Server
@@ -30,8 +31,6 @@ WIRE_WITHIN: Final = 0.05
 WIRE_RATES: Final = {COMPILED: 10_000, PYTHON: 2_000}
 _BEGUN: Final = 1.5  # seconds until tcpdump has begun
 _LENGTH: Final = "96"  # octets of a packet
-_NANOSECONDS: Final = 0xA1B23C4D  # the magic number of such a file
-_RECORD: Final = struct.Struct("<IIII")
 _ETHERNET, _ID = 14, 8  # octets before the IP header, and of the UDP header
 
 
@@ -89,23 +88,18 @@ def over_the_wire(folder: Path, port: int, names: Path, generator: str, seconds:
     told = Histogram()
     for second in report["per_second"]:
         told.merge(Histogram(tuple(each) for each in second["service_slots"]))
-    wire = service_times(capture.read_bytes(), port)
+    with capture.open("rb") as file:
+        wire = service_times(file, port)
     return Seen(told.percentiles(WIRE_PERCENTS), wire.percentiles(WIRE_PERCENTS), wire.total)
 
 
-def service_times(capture: bytes, port: int) -> Histogram:
+def service_times(capture: IO[bytes], port: int) -> Histogram:
     """The times between queries to a port and their replies, in microseconds, in a capture of loopback over IPv4."""
-    if struct.unpack_from("<I", capture)[0] != _NANOSECONDS:
-        raise BenchmarkError("tcpdump wrote another format")
-    found, asked, at = Histogram(), dict[tuple[int, int], int](), 24
-    while at + _RECORD.size <= len(capture):
-        seconds, nanoseconds, length, _ = _RECORD.unpack_from(capture, at)
-        packet = capture[at + _RECORD.size : at + _RECORD.size + length]
-        at += _RECORD.size + length
+    found, asked = Histogram(), dict[tuple[int, int], int]()
+    for _, now, _, packet, _ in read_capture(capture):
         udp = _ETHERNET + (packet[_ETHERNET] & 15) * 4
         source, target = struct.unpack_from(">HH", packet, udp)
         (query_id,) = struct.unpack_from(">H", packet, udp + _ID)
-        now = seconds * 1_000_000_000 + nanoseconds
         if target == port:
             asked.setdefault((source, query_id), now)
         elif (target, query_id) in asked:

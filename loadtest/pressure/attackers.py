@@ -8,6 +8,7 @@ Rule 1: KIND is one of ATTACKS: each client has one HTTP/2 connection at a time,
 Rule 2: `head`: each client sends header lines without end, on one connection at a time.  `bad`: the clients together
         send RATE requests a second that are not valid.  `streams`: the clients hold as many event streams of
         `dashboard` as they get, and an honest one opens the page and its stream RATE times a second.
+        `explain`: a client asks `dashboard` for RATE explanations of NAME a second.
 Rule 3: `silent`: RATE TCP connections a second on which nothing is sent.  At most SILENT_MOST are open; then the oldest
         is reset.  They use several local addresses, because one has too few ports.
 Rule 4: attackers over HTTP have the address HEAVY; a client whose connection ends connects again, after 50 ms if it was
@@ -321,6 +322,24 @@ class Holder(Client):
         time.sleep(AGAIN)
 
 
+class Curious(Paced):
+    """A client that asks for explanations of a name, with a pause after each."""
+
+    def __init__(self, port: int, until: float, every: float, name: str) -> None:
+        super().__init__(port, until, every)
+        self._request = (
+            f"GET /v1/explain?name={name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+
+    def act(self) -> None:
+        """Ask for one; it is not parsed, because the client's work is not the server's cost."""
+        self.sent += 1
+        with self.connect() as sock, sock.makefile("rb") as reply:
+            sock.sendall(self._request.encode())
+            self.answered += b'"cause"' in reply.read()
+        time.sleep(self._every)
+
+
 class Honest(Paced):
     """The honest client that opens the page and its stream, with a pause before each."""
 
@@ -396,6 +415,7 @@ def main(words: Sequence[str]) -> None:
             *(Holder(port, until) for _ in range(clients)),
             Honest(port, until, 1 / rate),
         ],
+        "explain": lambda: [Curious(port, until, 1 / rate, words[5])],
         "silent": lambda: [Silent(port, until, rate)],
     }
     doh: list[Client] = [

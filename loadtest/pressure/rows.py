@@ -69,6 +69,7 @@ ROWS: Final = (
     _row("http-heads", Attack("head", clients=20)),
     _row("http-bad", Attack("bad", 400, 8)),
     _row("http-streams", Attack("streams", 5, 40), variation=Variation(dashboard=True), peers=False),
+    _row("explained", Attack("explain", 2), variation=Variation(dashboard=True), peers=False),
     _row("bare", BARE, variation=Variation(debug=True)),
     _row("yaml", files=tuple(FILES), peers=False),
 )  # fmt: skip

@@ -25,7 +25,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from loadtest.apiserver.objects import SERVICES_PER_NAMESPACE, Created, endpoint_slice, namespaces
+from loadtest.apiserver.objects import (
+    SERVICES_PER_NAMESPACE,
+    Change,
+    Created,
+    endpoint_slice,
+    namespaces,
+)
 from loadtest.apiserver.objects import service as make_service
 from loadtest.bench import Progress
 from loadtest.dns import service_name
@@ -324,16 +330,6 @@ class RealApi(Opened):
         except (OSError, BenchmarkError):
             return False
         return True
-
-
-class Change(NamedTuple):
-    """One change: the clock time when its event could be sent, and which address replaced which."""
-
-    time: float
-    namespace: str
-    service: str
-    old: str
-    new: str
 
 
 class FakeApiProcess(Opened):

@@ -31,7 +31,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple, Self
 
-from loadtest.apiserver.objects import changed_address, namespace_of
+from loadtest.apiserver.objects import Change, changed_address, namespace_of
 from loadtest.bench import Progress
 from loadtest.dns import Prober, a_record_of, addresses, ask_all, question, service_name
 from loadtest.figures import Spread
@@ -42,7 +42,6 @@ from loadtest.server import ServerUnderTest
 from loadtest.watch.api_servers import (
     Access,
     Api,
-    Change,
     FakeApiProcess,
     RealApi,
     WatchedSlice,

@@ -9,6 +9,7 @@ import pytest
 
 from loadtest.answering.mixes import DNSPERF, DRAIN
 from loadtest.answering.results import Results, Sample
+from loadtest.apiserver.objects import Change
 from loadtest.bench import as_data
 from loadtest.figures import percentile, ratio
 from loadtest.generator.measure import Row, combined
@@ -18,7 +19,6 @@ from loadtest.pressure.machine import Machine, lateness, without
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.soak_result import Applied, Bounds, Soak
 from loadtest.programs import NATIVE
-from loadtest.watch.api_servers import Change
 from loadtest.watch.parts import Sample as Watched
 from loadtest.watch.parts import match
 from tests.support.tables import columns

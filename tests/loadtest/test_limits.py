@@ -23,7 +23,6 @@ from loadtest.answering.results import Results, Sample
 from loadtest.apiserver.objects import trigger_time
 from loadtest.demo import BAD, judged, subjects
 from loadtest.dns import query_of
-from loadtest.door import Explained, Figures, chance
 from loadtest.figures import Spread, Verdict
 from loadtest.generator.measure import Row as GeneratorRow
 from loadtest.generator.measure import Search, knees_told, lateness, load_row
@@ -126,19 +125,8 @@ def test_a_share_can_be_enough_instead(answered: int, instead: str) -> None:
 
 def test_each_row_that_presses_a_server_is_in_the_soak() -> None:
     """Heavier forms of others are not; no server reads the hostile manifests, and CoreDNS has no dashboard."""
-    left_out = {"new-12k", "misses", "yaml", "http-heads", "http-streams"}
+    left_out = {"new-12k", "misses", "yaml", "http-heads", "http-streams", "explained"}
     assert {*PRESSERS, REWRITTEN} == {*ROWS} - left_out
-
-
-# By hand: of 40 tosses of a fair coin, 26 or more are heads with a chance of 4.03 %, 25 or more of 7.69 %.
-@pytest.mark.parametrize(
-    ("given", "is_held"), columns(TABLES, "turns of the door within the limit")
-)
-def test_the_door_is_judged_by_a_sign_test(given: str, is_held: str) -> None:
-    within, turns = map(int, given.split(" of "))
-    p99s = [Explained(1, 1, 1)] * within + [Explained(1, 9, 1)] * (turns - within)
-    assert str(Figures(([1], [1]), p99s, [0.001]).holds) == is_held
-    assert [chance(heads, 3) for heads in range(4)] == [1, 0.875, 0.5, 0.125]
 
 
 @pytest.mark.parametrize(("knees", "good"), columns(TABLES, "searches for a knee of 20,000"))

@@ -9,12 +9,8 @@ Single writes: the delay from the API server's response to a write until the fir
     first octets of its response arrive.  The watch event may arrive before that, so a delay may be negative.
 Outage: the API server is killed and comes back.  It is back when it takes a write again, which is tried every 20 ms
     from its start on: so is its answer.  The state is current when an answer shows that write.
-Streams: many changes per second from the in-test API server.  Changes go from Service to Service in order, so the next
-    one is known: the prober observes one Service until it changes, then the next one that is due, with one query per
-    millisecond, so as not to load the server.  A delay is measured from the time when the API server could send the
-    event to the first reply that shows it; both processes read CLOCK_MONOTONIC.  A change that no reply showed counts
-    as the time that the prober waited.  At the end every Service is queried over TCP and must have the addresses that
-    the API server has.
+Streams: many changes per second from the in-test API server, judged as under pressure (../pressure/judge.py), if there
+    are queries.  At the end every Service is queried over TCP and must have the addresses that the API server has.
 """
 
 from __future__ import annotations
@@ -24,18 +20,19 @@ import math
 import select
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple, Self
 
-from loadtest.apiserver.objects import Change, changed_address, namespace_of
+from loadtest.apiserver.objects import changed_address, namespace_of
 from loadtest.bench import Progress
 from loadtest.dns import Prober, a_record_of, addresses, ask_all, question, service_name
 from loadtest.figures import Spread
 from loadtest.generators import load_words, write_names
+from loadtest.pressure.judge import Judge
 from loadtest.process import BenchmarkError, Process
 from loadtest.programs import ROOT, Program
 from loadtest.server import ServerUnderTest
@@ -329,12 +326,8 @@ def _until_shown(
 
 # --- streams of changes ---
 
-SAMPLES = 200
 MEMORY_EVERY = 10.0  # seconds
-_LEAD = 0.03  # seconds before a change is due in which its Service is asked for already
-_TAIL = 0.2  # seconds before the end in which no more change is watched for
 _SETTLE_TIMEOUT = 60.0  # seconds until the last change must be answered
-_WATCH_TIMEOUT = 2.0  # seconds for which one change is watched for
 _LONGER = 600.0  # seconds that the load would go on, were it not ended
 _STEP = 7919  # a prime
 
@@ -346,15 +339,6 @@ class Load(NamedTuple):
     rate: float
     seconds: float
     queries: float = 0.0
-
-
-class Sample(NamedTuple):
-    """One observed Service: start and end of the observation, and the first reply that differed, if any."""
-
-    service: str
-    began: float
-    ended: float
-    reply: bytes | None
 
 
 def measure_changes(
@@ -392,33 +376,32 @@ def _measure_one(
     server: ServerUnderTest, api: FakeApiProcess, load: Load, progress: Progress
 ) -> list[Figure]:
     memory, cpu = [server.process.memory().now], server.process.cpu()
-    samples: list[Sample] = []
-    with Prober(server.port) as prober:
-        began = time.monotonic()
+    judge = Judge(server.port, api, load.rate, load.seconds, among=load.services)
+    began, next_memory = time.monotonic(), MEMORY_EVERY
+    if load.queries:
+        judge.start()
+    else:
         api.start_changes(load.rate, load.seconds)
-        next_memory = began + MEMORY_EVERY
-        while (now := time.monotonic()) < began + load.seconds:
-            is_due = now - began > len(samples) * load.seconds / SAMPLES
-            if load.queries and is_due and now < began + load.seconds - _TAIL:
-                samples.append(_watch(prober, _due_next(api, load), _LEAD + _WATCH_TIMEOUT))
-            else:
-                time.sleep(min(0.01, began + load.seconds - now))
+    with Prober(server.port) as prober:
+        while (now := time.monotonic() - began) < load.seconds:
+            time.sleep(min(0.1, load.seconds - now))
             if now >= next_memory:
                 memory.append(server.process.memory().now)
                 next_memory += MEMORY_EVERY
-                progress.log(f"{server.name}: {memory[-1] / 1e6:.0f} MB after {now - began:.0f} s")
+                progress.log(f"{server.name}: {memory[-1] / 1e6:.0f} MB after {now:.0f} s")
         while api.is_changing():
             time.sleep(0.02)
         last = api.last_change()
         name = service_name(last.namespace, last.service)
         shown = prober.wait_for(name, last.new, _SETTLE_TIMEOUT)
+        if load.queries:
+            judge.join()
     changes = api.changes()
     cpu = server.process.cpu() - cpu
     memory.append(server.process.memory().now)
-    delays = match(changes, samples)
     made, wrong = len(changes) - 1, wrong_names(server.port, api)
     reached = made / (changes[-1].time - changes[0].time) if made else 0.0
-    delay = Spread.of(delays) if delays else None
+    delay = judge.spread()
     said = f"p99 {delay.p99 * MS:.1f} ms, " if delay else ""
     progress.log(
         f"{server.name}, {reached:,.0f} changes a second: {said}{memory[0] * MB:.0f} to {memory[-1] * MB:.0f} MB, "
@@ -440,43 +423,6 @@ def _measure_one(
         ("last change shown at most after, ms", shown and max(0.0, shown - last.time) * MS, 0),
         ("names wrong at the end", wrong, 0),
     )
-
-
-def _due_next(api: FakeApiProcess, load: Load) -> str:
-    """The Service that is due soon."""
-    last = api.last_change()
-    ahead = math.ceil((time.monotonic() + _LEAD - last.time) * load.rate)
-    index = int(last.service.removeprefix("web-")) + max(1, ahead)
-    return f"web-{index % load.services}"
-
-
-def match(changes: Iterable[Change], samples: Iterable[Sample]) -> list[float]:
-    """Delays of the changes that happened while their Service was observed."""
-    by_service: dict[str, list[Change]] = {}
-    for change in changes:
-        by_service.setdefault(change.service, []).append(change)
-    delays = []
-    for sample in samples:
-        for change in by_service.get(sample.service, ()):
-            if not sample.began <= change.time <= sample.ended:
-                continue
-            # Without a reply that shows it the delay is at least what was waited.
-            delays.append(sample.ended - change.time)
-            break
-    return delays
-
-
-def _watch(prober: Prober, service: str, timeout: float) -> Sample:
-    """Query a Service until its addresses change."""
-    name = service_name(namespace_of(int(service.removeprefix("web-"))), service)
-    began, first = time.monotonic(), None
-    for reply in prober.replies(question(name), timeout):
-        found = addresses(name, reply)
-        if first is not None and found != first:
-            return Sample(service, began, time.monotonic(), reply)
-        if first is None:
-            first, began = found, time.monotonic()
-    return Sample(service, began, time.monotonic(), None)
 
 
 def wrong_names(port: int, api: FakeApiProcess) -> int:

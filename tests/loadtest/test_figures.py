@@ -9,7 +9,6 @@ import pytest
 
 from loadtest.answering.mixes import DNSPERF, DRAIN
 from loadtest.answering.results import Results, Sample
-from loadtest.apiserver.objects import Change
 from loadtest.bench import as_data
 from loadtest.figures import percentile, ratio
 from loadtest.generator.measure import Row, combined
@@ -19,8 +18,6 @@ from loadtest.pressure.machine import Machine, lateness, without
 from loadtest.pressure.results import Honest, Outcome
 from loadtest.pressure.soak_result import Applied, Bounds, Soak
 from loadtest.programs import NATIVE
-from loadtest.watch.parts import Sample as Watched
-from loadtest.watch.parts import match
 from tests.support.tables import columns
 
 TABLES = Path(__file__).with_name("tables.txt")
@@ -138,17 +135,6 @@ def test_the_median_of_what_every_turn_tells() -> None:
     slow = first._replace(cpu=3, late_p999=2000)
     found = combined([first, slow, first._replace(cpu=2, p99=None, late_p999=7)])
     assert (found.cpu, found.late_p999, found.p50, found.p99) == (2, 7, 50, None)
-
-
-@pytest.mark.parametrize(
-    ("given", "delays"), columns(TABLES, "a watched Service that changes at 10")
-)
-def test_the_delay_of_a_change(given: str, delays: str) -> None:
-    """A Service, and from when to when it is watched."""
-    service, began, ended = given.split()
-    change = Change(10.0, "team-0", "web-1", "10.0.0.1", "172.16.0.1")
-    found = match([change], [Watched(service, float(began), float(ended), None)])
-    assert found == [*map(float, delays.split())]
 
 
 # --- answers ---

@@ -108,9 +108,8 @@ def arguments(prog: str, description: str) -> argparse.ArgumentParser:
 
 
 class Measured(NamedTuple):
-    """What a benchmark has found: for the terminal, for -o, whether the limits hold, and for the page with its mark."""
+    """What a benchmark has found: for -o, whether the limits hold, and for the terminal and the page with its mark."""
 
-    text: str
     data: Any
     holds: bool
     mark: str
@@ -126,7 +125,7 @@ def run(
 
     def main() -> int:
         found = measure(asked, words)
-        print(found.text, end="")
+        print(found.section)
         if asked.output is not None:
             asked.output.parent.mkdir(parents=True, exist_ok=True)
             asked.output.write_text(json.dumps(as_data(found.data), indent=1) + "\n")
@@ -164,39 +163,22 @@ def listed(found: Mapping[str, str]) -> str:
     return "\n".join(f"- {what}: {value}" for what, value in found.items())
 
 
-def plain(rows: Rows) -> str:
-    """Format a table for a terminal: the first and the last column left-aligned, the others right-aligned."""
-    lines = _aligned(rows, (0, len(rows[0]) - 1), _widths(rows))
-    return "\n".join("  ".join(line).rstrip() for line in lines) + "\n"
-
-
-def markdown(rows: Rows, left: Collection[int] | None = None, *, padded: bool = False) -> str:
-    """Format a table for the page; `left` are the left-aligned columns: the first and the last one.
-
-    With `padded` its columns stand below each other.
-    """
+def markdown(rows: Rows, left: Collection[int] | None = None) -> str:
+    """Format a table for a terminal and the page; `left` are the left-aligned columns: the first and the last one."""
     left = (0, len(rows[0]) - 1) if left is None else left
-    widths = [width * padded for width in _widths(rows)]
-    rule = [
-        "-" * max(3, width) if column in left else "-" * max(3, width - 1) + ":"
-        for column, width in enumerate(widths)
-    ]
-    head, *lines = _aligned(rows, left, widths)
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *lines))
-
-
-def _widths(rows: Rows) -> list[int]:
-    return [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-
-def _aligned(rows: Rows, left: Collection[int], widths: Sequence[int]) -> Rows:
-    return [
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
         [
             cell.ljust(width) if column in left else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         for row in rows
     ]
+    rule = [
+        "-" * max(3, width) if column in left else "-" * max(3, width - 1) + ":"
+        for column, width in enumerate(widths)
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], rule, *lines[1:]))
 
 
 def as_data(value: Any) -> Any:

@@ -123,7 +123,7 @@ def main(words: Sequence[str] | None = None) -> int:
     for command, each in zip(commands, zip(*costs, strict=True), strict=True):
         figures = [list(column) for column in zip(*each, strict=True)][:3]
         rows.append([command, *(f"{median(column):.1f}" for column in figures)])
-    print(markdown(rows, (0,), padded=True), end="")
+    print(markdown(rows, (0,)), end="")
     print(*(each[-1] for each in costs[0]), sep="\n")
     return 0
 

@@ -48,7 +48,6 @@ def measure(asked: argparse.Namespace, words: list[str]) -> Measured:
     context = bench.context("make bench", words, found.programs, missing, shape)
     goals = [each.as_data() for each in verdicts]
     return Measured(
-        results.text(measured, mixes, verdicts),
         {"context": context, **measured._asdict(), "goals": goals},
         all(each.holds for each in verdicts),
         results.NAME,

@@ -1,6 +1,6 @@
 """The measurements, the figures computed from them, their limits, and the tables on the terminal and the page.
 
-Path: run.py -> Results -> judge(), text(), section() -> __main__.py.
+Path: run.py -> Results -> judge(), section() -> __main__.py.
 Rule 1: a figure is the median of its rounds; the minimum is reported too.
 Rule 2: a ratio is the median of the rounds' ratios, because the machine's state is similar within a round.
 Rule 3: a goal is judged by the more stable method that both sides have; the other method's ratio is shown too.  One
@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix
-from loadtest.bench import Rows, listed, markdown, plain
+from loadtest.bench import Rows, listed, markdown
 from loadtest.figures import Verdict, limit_of, median_of_known, read_goals
 from loadtest.programs import ECHO, TITLES
 
@@ -184,14 +184,6 @@ def _integer(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-def text(results: Results, mixes: Sequence[Mix], verdicts: Sequence[Verdict]) -> str:
-    """All tables for a terminal."""
-    parts = [_titled(f"{mix.key}: {mix.title}", results, mix, plain) for mix in mixes]
-    if verdicts:
-        parts.append("goals\n" + plain(goal_rows(verdicts)))
-    return "\n".join(part for part in parts if part)
-
-
 def section(
     results: Results, mixes: Sequence[Mix], verdicts: Sequence[Verdict], context: Mapping[str, str]
 ) -> str:
@@ -201,10 +193,6 @@ def section(
         parts.append("### Goals\n\n" + markdown(goal_rows(verdicts)).rstrip())
     for mix in mixes:
         title = f"### {mix.key}\n\n{mix.title[0].upper()}{mix.title[1:]}.\n"
-        parts.append(_titled(title, results, mix, markdown).rstrip())
+        rows = mix_rows(results, mix)
+        parts.append(f"{title}\n{markdown(rows)}".rstrip() if len(rows) > 1 else "")
     return "\n\n".join(part for part in parts if part)
-
-
-def _titled(title: str, results: Results, mix: Mix, render: Callable[[Rows], str]) -> str:
-    rows = mix_rows(results, mix)
-    return f"{title}\n{render(rows)}" if len(rows) > 1 else ""

@@ -79,7 +79,6 @@ def measure(asked: argparse.Namespace, words: list[str]) -> Measured:
         "goals": [each.as_data() for each in verdicts],
     }
     return Measured(
-        results.text(rows, outcomes, verdicts),
         data,
         all(each.holds for each in verdicts),
         results.NAME,
@@ -88,10 +87,8 @@ def measure(asked: argparse.Namespace, words: list[str]) -> Measured:
 
 
 def _soaked(soaked: list[soak_result.Soak], context: dict[str, str]) -> Measured:
-    faults = [f"{TITLES[each.server]}: {fault}\n" for each in soaked for fault in each.faults]
     data = [each._asdict() | {"slope": each.slope, "faults": each.faults} for each in soaked]
     return Measured(
-        bench.plain(soak_result.rows(soaked)) + "".join(faults),
         {"context": context, "soak": data},
         not any(each.faults for each in soaked if each.server != COREDNS),
         soak_result.NAME,

@@ -1,25 +1,25 @@
 """The result of one server under one kind of pressure, the limits for hsdns, and the tables.
 
-Path: run.py -> Outcome -> judge(), text(), section() -> __main__.py; "Under pressure" of docs/performance.md.
+Path: run.py -> Outcome -> judge(), section() -> __main__.py; "Under pressure" of docs/performance.md.
 Rule 1: a p99 under pressure is compared with the quiet one, or with that of an otherwise idle process under the same
         pressure (machine.py): quiet, a query takes 0.1 ms, which is less than a core is waited for when others run.
 Rule 2: a limit is a number, or a multiple of CoreDNS's figure in the same run.  A figure that could not be measured
         fails, because a server ended, or because there was no CoreDNS to compare with.  Rows that were not selected are
         not judged.
 Rule 3: the limits for events, memory and wrong answers apply to every row with a server under attack.
-Rule 4: terminal and page have the same cells.  On the page each figure has a line and each server a column, so that a
-        phone shows them without scrolling; figures that no server has are left out.
+Rule 4: each figure has a line and each server a column, so that a phone shows them without scrolling; figures that no
+        server has are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from loadtest.bench import Rows, listed, markdown, plain
+from loadtest.bench import Rows, listed, markdown
 from loadtest.figures import Spread, Verdict, ratio, read_goals
 from loadtest.pressure.clients import Counts
 from loadtest.pressure.rows import ROWS, Row
@@ -283,11 +283,11 @@ def _remarks(it: Outcome) -> str:
     return "; ".join(said)
 
 
-def goal_rows(verdicts: Sequence[Verdict], *, failed_only: bool = False) -> Rows:
-    """The table of the goals, with its header."""
+def goal_rows(verdicts: Sequence[Verdict]) -> Rows:
+    """The table of the goals that are not reached, with its header."""
     rows = [["row", "figure", "server", "measured", "", "limit", "verdict"]]
     for each in verdicts:
-        if not (failed_only and each.holds):
+        if not each.holds:
             goal, server = each.goal
             cells = goal.row, goal.figure, TITLES[server], _number(each.value), goal.sense
             rows.append([*cells, _number(each.limit), each.word])
@@ -298,13 +298,6 @@ def _number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.2f}"
-
-
-def text(rows: Sequence[Row], outcomes: Sequence[Outcome], verdicts: Sequence[Verdict]) -> str:
-    """All tables for a terminal, with all goals."""
-    parts = [_table(row, outcomes, plain, "{key}: {title}\n") for row in rows]
-    parts.append("goals\n" + plain(goal_rows(verdicts)))
-    return "\n".join(part for part in parts if part)
 
 
 def section(
@@ -318,27 +311,12 @@ def section(
     parts = [listed(context)]
     parts.append(f"### Limits\n\n{held} of {len(verdicts)} limits hold.")
     if held < len(verdicts):
-        parts.append(
-            "Those that do not:\n\n" + markdown(goal_rows(verdicts, failed_only=True)).rstrip()
-        )
-    parts += [
-        found.rstrip()
-        for row in rows
-        if (
-            found := _table(
-                row,
-                outcomes,
-                lambda rows: markdown(turned(rows), range(len(rows))),
-                "### {key}\n\n{title}.\n\n",
-            )
-        )
-    ]
+        parts.append("Those that do not:\n\n" + markdown(goal_rows(verdicts)).rstrip())
+    for row in rows:
+        found = [each for each in outcomes if each.row == row.key]
+        if found:
+            title = row.title[0].upper() + row.title[1:]
+            table = turned(outcome_rows(found))
+            shown = markdown(table, range(len(table[0]))).rstrip()
+            parts.append(f"### {row.key}\n\n{title}.\n\n{shown}")
     return "\n\n".join(parts)
-
-
-def _table(row: Row, outcomes: Sequence[Outcome], render: Callable[[Rows], str], title: str) -> str:
-    found = [each for each in outcomes if each.row == row.key]
-    if not found:
-        return ""
-    headline = row.title[0].upper() + row.title[1:]
-    return title.format(key=row.key, title=headline) + render(outcome_rows(found))

@@ -297,5 +297,5 @@ def _of_machine(machine: Machine | None) -> tuple[str, str]:
 def section(context: Mapping[str, str], results: Sequence[Soak]) -> str:
     """The section between the marks of the page."""
     parts = [listed(context), markdown(rows(results)).rstrip()]
-    parts += [f"{TITLES[each.server]}: {each.ended}" for each in results if each.ended]
+    parts += [f"{TITLES[each.server]}: {fault}" for each in results for fault in each.faults]
     return "\n\n".join(parts)

@@ -132,7 +132,7 @@ def measure(options: argparse.Namespace, words: list[str]) -> Measured:
     verdicts = judge(rows(results.figures), plan.parts, sizes)
     written = section(results, table(verdicts))
     holds = all(each.holds for each in verdicts)
-    return Measured(f"{written}\n", results, holds, NAME, written)
+    return Measured(results, holds, NAME, written)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -75,7 +75,7 @@ def rows(measured: Iterable[Figure]) -> list[Row]:
 def section(results: Results, goals: str = "") -> str:
     """The section between the markers of the page; `goals` is the table of verdicts."""
     cells = [row.cells for row in rows(results.figures)]
-    table = markdown([["part", "figure", HSDNS, PEER, "ratio"], *cells], (0, 1), padded=True)
+    table = markdown([["part", "figure", HSDNS, PEER, "ratio"], *cells], (0, 1))
     parts = (listed(results.context), table, goals)
     return "\n\n".join(part.rstrip() for part in parts if part)
 
@@ -133,7 +133,7 @@ def table(verdicts: Sequence[Verdict]) -> str:
         of = {PEERS: "ratio to CoreDNS", ITSELF: "hsdns"}.get(goal.of, f"ratio to {goal.of}")
         numbers = map(number, (each.value, goal.limit, goal.aim))
         lines.append([f"{goal.part}: {goal.figure}", of, *numbers, each.word])
-    return markdown(lines, (0, 1), padded=True)
+    return markdown(lines, (0, 1))
 
 
 def _value(goal: Goal, rows: Sequence[Row]) -> float | None:

@@ -20,7 +20,7 @@ from loadtest import ports, summary
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.mixes import BY_KEY, DRAIN
 from loadtest.answering.run import Effort, Run
-from loadtest.bench import Progress, markdown, plain
+from loadtest.bench import Progress, markdown
 from loadtest.process import BenchmarkError
 from loadtest.programs import DICT, ECHO, PURE, ROOT, find_programs, hsdns_command
 from loadtest.summary import PAGE, PLOT, figures, refreshed, svg
@@ -166,6 +166,4 @@ def test_a_page_without_its_figures_is_left_alone(page: str, sentence: str, tmp_
 
 def test_tables() -> None:
     rows = [["server", "µs", "remark"], ["a", "1.00", ""], ["hsdns", "12.00", "lost"]]
-    assert plain(rows) == "server     µs  remark\na        1.00\nhsdns   12.00  lost\n"
-    assert markdown(rows).splitlines()[1:3] == ["| --- | ---: | --- |", "| a | 1.00 |  |"]
-    assert len({len(line) for line in markdown(rows, padded=True).splitlines()}) == 1
+    assert markdown(rows).splitlines()[1:3] == ["| ------ | ----: | ------ |", "| a      |  1.00 |        |"]  # fmt: skip

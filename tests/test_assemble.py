@@ -14,7 +14,9 @@ from hsdns.plugins import ORDER
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.plugins.whoami import Whoami
 from tests.support.plugins.corefiles import assembled
-from tests.support.tables import Row, rows
+from tests.support.tables import Row, rows, values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 INTERFACES = {"lo": ["127.0.0.1", "::1"], "eth0": ["192.0.2.7"]}
 
@@ -45,18 +47,7 @@ def test_listeners(row: Row) -> None:
     assert [f"{server} {' '.join(zones)}" for server, zones in found.items()] == row.expected
 
 
-@pytest.mark.parametrize(
-    ("host", "server", "is_wildcard"),
-    [
-        ("", "dns://:53", True),
-        ("0.0.0.0", "dns://0.0.0.0:53", True),
-        ("::", "dns://[::]:53", True),
-        ("0:0::0", "dns://[0:0::0]:53", True),
-        ("127.0.0.1", "dns://127.0.0.1:53", False),
-        ("::1", "dns://[::1]:53", False),
-        ("fe80::1%eth0", "dns://[fe80::1%eth0]:53", False),
-    ],
-)
+@pytest.mark.parametrize(("host", "server", "is_wildcard"), values(TABLES, "listen"))
 def test_listen(host: str, server: str, is_wildcard: bool) -> None:
     listen = ListenAddress(host, 53)
     assert (listen.server, listen.is_wildcard) == (server, is_wildcard)
@@ -65,16 +56,7 @@ def test_listen(host: str, server: str, is_wildcard: bool) -> None:
 # --- plugins ---
 
 
-@pytest.mark.parametrize(
-    ("path", "folder"),
-    [
-        ("Corefile", "."),
-        ("/Corefile", "/"),
-        ("/etc/coredns/Corefile", "/etc/coredns"),
-        ("conf/Corefile", "conf"),
-        ("stdin", "."),
-    ],
-)
+@pytest.mark.parametrize(("path", "folder"), values(TABLES, "block"))
 def test_block(path: str, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a setup is told of its block."""
     told: list[Block] = []

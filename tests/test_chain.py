@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,9 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.eager import finish
 from tests.support.coroutines.event_loops import LOOPS, until
 from tests.support.plugins.requests import make_request
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 REQUEST = make_request("example.org")
 
@@ -73,16 +77,7 @@ def no_spawn(coro: Coroutine[Any, Any, Reply]) -> Any:
     raise AssertionError("a handler that does not wait was given a task")
 
 
-@pytest.mark.parametrize(
-    ("tags", "answers", "asked", "error"),
-    [
-        pytest.param("", "", "", "plugin/block: no next plugin found", id="no-handler"),
-        pytest.param("a", "", "a", "plugin/a: no next plugin found<a", id="no-answer"),
-        pytest.param("abc", "", "abc", "plugin/c: no next plugin found<c<b<a", id="no-answer-of-three"),
-        pytest.param("abc", "b", "ab", "<b<a", id="second-answers"),
-        pytest.param("abc", "a", "a", "<a", id="first-answers"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("tags", "answers", "asked", "error"), values(TABLES, "link"))
 def test_link(tags: str, answers: str, asked: str, error: str) -> None:
     seen: list[str] = []
     handlers = [Tagging(tag, seen, answers=tag in answers) for tag in tags]

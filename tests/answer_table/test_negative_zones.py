@@ -30,7 +30,7 @@ from tests.answer_table.corefiles import (
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.effort import tries
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 
 
 @pytest.mark.parametrize(
@@ -170,14 +170,7 @@ def test_what_cache_stores_is_not_made(compiled: ModuleType) -> None:
         assert_same(memory_server, question, is_fast=is_fast)
 
 
-@pytest.mark.parametrize(
-    ("left", "entries"),
-    [
-        ("zone-a.prefer", [1, 1]),
-        ("any-text.prefer", [0, 1]),
-        ("any-text.pin", [0, 1]),
-    ],
-)
+@pytest.mark.parametrize(("left", "entries"), values(TABLES, "topology zones without endpoints are stored when asked for again"))  # fmt: skip
 def test_topology_zones_without_endpoints_are_stored_when_asked_for_again(
     twin: ModuleType, left: str, entries: list[int]
 ) -> None:

@@ -32,7 +32,7 @@ from tests.answer_table.corefiles import (
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 from tests.support.servers.table_over_udp import TableOverUdp
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 
 
 def test_writer_is_needed_where_any_block_is_cacheable(twin: ModuleType) -> None:
@@ -65,21 +65,7 @@ SIZES = (
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize(
-    ("stored", "left", "most"),
-    [
-        pytest.param("db.default.svc.cluster.local.", "", 600, id="addresses"),
-        pytest.param("nope.default.svc.cluster.local.", "other.", 600, id="negative-zone"),
-        pytest.param("db.default.svc.sub.cluster.local.", "", 900, id="addresses-of-another-block"),
-        pytest.param(
-            "nope.default.svc.sub.cluster.local.",
-            "other.",
-            900,
-            id="negative-zone-of-another-block",
-        ),
-        pytest.param("nope.default.svc.cached.test.", "", 700, id="no-negative-zone"),
-    ],
-)
+@pytest.mark.parametrize(("stored", "left", "most"), values(TABLES, "sizes are lowered as in the chain"))  # fmt: skip
 @pytest.mark.parametrize("stored_over", ["udp", "tcp"])
 def test_sizes_are_lowered_as_in_the_chain(
     twin: ModuleType, stored: str, left: str, most: int, stored_over: str

@@ -10,7 +10,9 @@ import pytest
 
 from hsdns.apiserver.access import Access, Endpoint, InCluster, Pem, TokenFile, server_url
 from hsdns.apiserver.transport import Unreachable
-from tests.support.tables import columns
+from tests.support.tables import columns, values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 @pytest.mark.parametrize(
@@ -89,14 +91,7 @@ def mount(folder: Path) -> None:
     (folder / "ca.crt").write_text("a CA")
 
 
-@pytest.mark.parametrize(
-    ("host", "server"),
-    [
-        pytest.param("10.96.0.1", "https://10.96.0.1:443", id="ipv4"),
-        pytest.param("fd00::1", "https://[fd00::1]:443", id="ipv6"),
-        pytest.param("kubernetes.default", "https://kubernetes.default:443", id="name"),
-    ],
-)
+@pytest.mark.parametrize(("host", "server"), values(TABLES, "access"))
 def test_access(tmp_path: Path, host: str, server: str) -> None:
     mount(tmp_path)
     found = in_cluster(tmp_path, environment(host))

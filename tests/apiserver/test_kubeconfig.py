@@ -24,7 +24,7 @@ from hsdns.apiserver.kubeconfig import (
 )
 from hsdns.apiserver.transport import Unreachable
 from tests.support.coroutines.event_loops import until
-from tests.support.tables import Row, columns, rows
+from tests.support.tables import Row, columns, rows, values
 
 TABLES = Path(__file__).with_name("tables.txt")
 
@@ -195,18 +195,7 @@ class TestFailure:
         setting.pass_time(MARGIN)
         assert await setting.fault() == "no login"
 
-    @pytest.mark.parametrize(
-        ("answer", "sentence"),
-        [
-            pytest.param('{"error": "no login"}', "no login", id="told"),
-            pytest.param("crash", "the process that reads kubeconfig PATH ended with status 1: KeyError: 3", id="crash"),
-            pytest.param("what?", "the process that reads kubeconfig PATH ended with status 0: no output", id="no-json"),
-            pytest.param('{"server": 3}', "the process that reads kubeconfig PATH ended with status 0: no output", id="other-json"),
-            pytest.param('{"server": "ftp://x"}', '"server" of kubeconfig PATH: "ftp://x" is not the address of an API server', id="server"),
-            pytest.param('{"server": "https://x", "proxy": "socks5://me:pw@x"}', 'proxy-url of kubeconfig PATH is "socks5"; only http and https are supported', id="socks"),
-            pytest.param('{"server": "https://x", "authorization": "Bearer a\\nb"}', "the token of kubeconfig PATH is not one word of ASCII", id="token"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("answer", "sentence"), values(TABLES, "sentence"))
     async def test_sentence(self, tmp_path: Path, answer: str, sentence: str) -> None:
         setting = Setting(tmp_path)
         (tmp_path / "answer").write_text(answer)
@@ -345,14 +334,7 @@ def write(folder: Path, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        pytest.param("", "lab", id="current"),
-        pytest.param("lab", "lab", id="named"),
-        pytest.param("production", "production", id="without-user"),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), values(TABLES, "context"))
 def test_context(tmp_path: Path, name: str, expected: str) -> None:
     lab = Context(
         "lab",

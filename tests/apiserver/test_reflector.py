@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -28,6 +29,9 @@ from hsdns.apiserver.reflector import (
 from hsdns.apiserver.resource import JSON, PROTOBUF, SERVICES, Scope
 from hsdns.apiserver.watch_event import MAX_LINE_LEN, LineSplitter
 from hsdns.cluster.objects import Deleted, Event, Upserted
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 NAMES = ("type", "watch", "allowWatchBookmarks", "timeoutSeconds")
 
@@ -264,15 +268,7 @@ def test_a_malformed_object_keeps_the_previous_one() -> None:
     assert harness.reflector.known == {("n", "a")}
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "failure"),
-    [
-        pytest.param(401, "Unauthorized", "the server rejects these credentials (401): Unauthorized; check the token or certificate", id="401"),
-        pytest.param(403, "services is forbidden", "the server denies access (403): services is forbidden; grant this account list and watch on it", id="403"),
-        pytest.param(429, "slow down", "the server is overloaded (429): slow down", id="429"),
-        pytest.param(503, "", "the server responds 503: no reason given", id="503"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("status", "message", "failure"), values(TABLES, "refusals are sentences"))
 def test_refusals_are_sentences(status: int, message: str, failure: str) -> None:
     harness = Harness()
     harness.reflector.next_request()
@@ -332,14 +328,7 @@ class Fixed(Random):
         return self.value
 
 
-@pytest.mark.parametrize(
-    ("chance", "pauses"),
-    [
-        pytest.param(0.0, [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0], id="least"),
-        pytest.param(0.5, [1.2, 2.4, 4.8, 9.6, 19.2, 30.0, 30.0], id="middle"),
-        pytest.param(0.999, [1.5992, 3.1984], id="most"),
-    ],
-)
+@pytest.mark.parametrize(("chance", "pauses"), values(TABLES, "pauses double up to the maximum"))
 def test_pauses_double_up_to_the_maximum(chance: float, pauses: list[float]) -> None:
     backoff, now = Backoff(Fixed(chance)), 100.0
     for pause in pauses:

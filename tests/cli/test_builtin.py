@@ -14,7 +14,7 @@ from hsdns.corefile.tree import CorefileError
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.recording.entry import Header
 from tests.support.plugins.corefiles import assembled, parsed
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 
 TABLES = Path(__file__).with_name("tables.txt")
 
@@ -129,14 +129,7 @@ def test_upstreams_that_are_none(
     assert str(raised.value) == error
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param("plain", id="plain"),
-        pytest.param("with space", id="space"),
-        pytest.param('with"quote', id="quote"),
-    ],
-)
+@pytest.mark.parametrize("path", values(TABLES, "quoted path is one word"))
 def test_quoted_path_is_one_word(path: str) -> None:
     text = f". {{\nhosts {builtin.quoted(path)}\n}}"
     corefile = parsed(text)

@@ -13,23 +13,12 @@ import pytest
 from hsdns import cli
 from hsdns.cli.coredns import Coredns
 from hsdns.cli.serve import Serve
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
-@pytest.mark.parametrize(
-    ("line", "command", "words"),
-    [
-        pytest.param("", "coredns", [], id="nothing"),
-        pytest.param("-conf /etc/coredns/Corefile", "coredns", ["-conf", "/etc/coredns/Corefile"], id="deployment"),
-        pytest.param("serve", "serve", [], id="serve"),
-        pytest.param("serve -p 1", "serve", ["-p", "1"], id="serve-with-flags"),
-        pytest.param("-conf serve", "coredns", ["-conf", "serve"], id="serve-as-a-value"),
-        pytest.param("sreve", "coredns", ["sreve"], id="unknown"),
-        pytest.param("help", "coredns", ["-h"], id="help"),
-        pytest.param("help serve", "serve", ["-h"], id="help-of-a-command"),
-        pytest.param("version", "coredns", ["-version"], id="version"),
-        pytest.param("-V -o json", "coredns", ["-version", "-o", "json"], id="version-as-a-flag"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "command", "words"), values(TABLES, "main"))
 @pytest.mark.parametrize("given", [True, False], ids=["argv", "sys.argv"])
 def test_main(
     line: str, command: str, words: list[str], given: bool, monkeypatch: pytest.MonkeyPatch
@@ -47,15 +36,7 @@ def test_main(
     assert seen == [(command, words)]
 
 
-@pytest.mark.parametrize(
-    ("program", "is_terminal", "has_corefile", "is_shown"),
-    [
-        ("hsdns", True, False, True),
-        ("hsdns", True, True, False),
-        ("hsdns", False, False, False),
-        ("coredns", True, False, False),
-    ],
-)
+@pytest.mark.parametrize(("program", "is_terminal", "has_corefile", "is_shown"), values(TABLES, "without words"))  # fmt: skip
 def test_without_words(
     program: str, is_terminal: bool, has_corefile: bool, is_shown: bool,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,

@@ -33,7 +33,7 @@ from hsdns.plugins.log import Log
 from hsdns.plugins.whoami import Whoami
 from loadtest.ports import free_port
 from tests.support.plugins.corefiles import assembled
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 
 TABLES = Path(__file__).with_name("tables.txt")
 
@@ -123,16 +123,7 @@ def test_debug_is_not_shown_by_default(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        pytest.param(". {\nwhoami\n}", [".:1053"], id="root"),
-        pytest.param("b.org a.org:53 {\nwhoami\n}", ["b.org.:1053", "a.org.:53"], id="two-ports"),
-        pytest.param("b.org a.org {\nwhoami\n}", ["a.org.:1053", "b.org.:1053"], id="sorted"),
-        pytest.param("tls://. https://a.org {\nwhoami\n}", ["tls://.:853", "https://a.org.:443"], id="schemes"),
-        pytest.param(". {\nbind 127.0.0.1 ::1\n}", [".:1053 on 127.0.0.1", ".:1053 on ::1"], id="bound"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "lines"), values(TABLES, "zone lines"))
 def test_zone_lines(text: str, lines: list[str]) -> None:
     Path("Corefile").write_text(text)
     loaded = CorefileSource.from_flag(None, FALLBACK).load()
@@ -300,15 +291,7 @@ def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFi
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "line"),
-    [
-        pytest.param("kubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are cached in the answer table", id="kept"),
-        pytest.param("cache\nwhoami", "example.org.: answers from cache are cached in the answer table, others are not: it has no kubernetes plugin", id="cache"),
-        pytest.param("whoami", "example.org.: answers are not cached, it has no kubernetes plugin", id="no-cluster"),
-        pytest.param("log . \"{name} {local}\"\nkubernetes cluster.local {\nsource synthetic\n}", "example.org.: answers are not cached, log must see every query", id="log"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "line"), values(TABLES, "table lines"))
 def test_table_lines(body: str, line: str) -> None:
     configuration = assembled(f"example.org. {{\n{body}\n}}")
     assert launch.table_lines(configuration) == [line]

@@ -21,6 +21,9 @@ from hsdns.cli.serve import Serve
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.server.host import interface_addresses
 from loadtest.ports import free_port
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 ROOT = Path(__file__).resolve().parents[2]
 IPV6_LOOPBACK = [
@@ -105,14 +108,7 @@ def test_the_image_listens_on_all_addresses() -> None:
     assert f"\nENV {serve.VARIABLE}=0.0.0.0\n" in (ROOT / "Dockerfile").read_text()
 
 
-@pytest.mark.parametrize(
-    ("line", "directives"),
-    [
-        ("-log", ["log"]),
-        ("-forward 192.0.2.1 192.0.2.2", ["loop", "forward"]),
-        ("-forward 192.0.2.1 -log -quiet", ["log", "loop", "forward"]),
-    ],
-)
+@pytest.mark.parametrize(("line", "directives"), values(TABLES, "flags for directives"))
 def test_flags_for_directives(
     line: str, directives: list[str], served: list[dict[str, Any]]
 ) -> None:
@@ -122,14 +118,7 @@ def test_flags_for_directives(
         assert (directive in names) is (directive in directives)
 
 
-@pytest.mark.parametrize(
-    ("line", "source", "expected"),
-    [
-        ("", "manifests demo", True),
-        ("-quiet", "manifests demo", False),
-        ("-source synthetic services=1", "synthetic", False),
-    ],
-)
+@pytest.mark.parametrize(("line", "source", "expected"), values(TABLES, "changes of files are shown"))  # fmt: skip
 def test_changes_of_files_are_shown(
     line: str, source: str, expected: bool, served: list[dict[str, Any]]
 ) -> None:
@@ -150,14 +139,7 @@ def test_faults(line: str, expected: bool, served: list[dict[str, Any]]) -> None
     assert served[0]["faults"] is expected
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("", "{own}"),
-        ("-control c.sock", "c.sock"),
-        ("-control off", None),
-    ],
-)
+@pytest.mark.parametrize(("line", "expected"), values(TABLES, "control socket"))
 def test_control_socket(
     line: str,
     expected: str | None,
@@ -267,24 +249,7 @@ END = "Several records come in any order.  Stop with Ctrl-C."
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize(
-    ("words", "line", "error"),
-    [
-        pytest.param(
-            "-source manifests {path}/a", "",
-            'source manifests: there is no file or folder "{path}/a"; correct the path or create it', id="path",
-        ),
-        pytest.param(
-            "-conf {path}/Corefile", "source manifests a",
-            'source manifests: there is no file or folder "{path}/a"; correct the path or create it', id="path-in-Corefile",
-        ),
-        pytest.param(
-            "-conf {path}/Corefile", "kubeconfig {path}/a",
-            "cannot read kubeconfig {path}/a: No such file or directory; correct the path or its permissions",
-            id="kubeconfig",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "line", "error"), values(TABLES, "a source that is not there ends it"))  # fmt: skip
 def test_a_source_that_is_not_there_ends_it(
     words: str,
     line: str,

@@ -14,6 +14,9 @@ from hsdns.cli.source import recorded_header, source_tokens
 from hsdns.recording.entry import Header
 from hsdns.sources.manifest_folder import standard_input, was_read
 from tests.recording.recorded import HEADER, write
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 NAMESPACE = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 
@@ -26,14 +29,7 @@ def unread() -> Iterator[None]:
     standard_input.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("words", "is_terminal", "printed"),
-    [
-        ("manifests a b", False, ""),
-        ("manifests -", False, ""),
-        ("manifests -", True, "reading manifests from standard input; end them with Ctrl-D\n"),
-    ],
-)
+@pytest.mark.parametrize(("words", "is_terminal", "printed"), values(TABLES, "standard input is read before the start"))  # fmt: skip
 def test_standard_input_is_read_before_the_start(
     words: str,
     is_terminal: bool,

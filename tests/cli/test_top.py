@@ -24,6 +24,9 @@ import pytest
 
 from hsdns.cli import main
 from tests.cli.test_running_server import VERSION, chunked, listening, reply
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = json.loads((ROOT / "docs" / "pictures" / "top.json").read_text())
@@ -60,15 +63,7 @@ def test_a_still_picture(flags: str, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize(
-    ("flags", "page"),
-    [
-        ("-namespace shop", "top?namespace=shop&once=1"),
-        ("-n shop", "top?namespace=shop&once=1"),
-        ("-name web.shop.svc.cluster.local -n shop", "top?namespace=shop&name=web.shop.svc.cluster.local&once=1"),
-        ("-n=a/b&c", "b%26c&once=1"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("flags", "page"), values(TABLES, "filters"))
 def test_filters(flags: str, page: str, capsys: pytest.CaptureFixture[str]) -> None:
     with listening(Path("c"), **{page.replace("top?namespace=a%2F", ""): chunked(LINE), "top?namespace=a%2Fb%26c&once=1": chunked(LINE)}):  # fmt: skip
         status, shown, _ = run(f"{flags} -once -control c", capsys)

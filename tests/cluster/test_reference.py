@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -46,6 +47,9 @@ from tests.support.coroutines.eager import turns
 from tests.support.effort import tries
 from tests.support.plugins.requests import make_request
 from tests.support.plugins.runtime import FakeRuntime
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 # Making a cluster smaller takes minutes, more than a test may; the assertion names the question.
 CLUSTERS = settings(
@@ -268,11 +272,7 @@ def chain(length: int) -> list[Object]:
     return [Namespace(ObjectMeta(name="default")), *links]
 
 
-@pytest.mark.parametrize(
-    ("length", "cnames"),
-    [(1, 1), (10, 10), (11, 11), (12, 0), (40, 0)],
-    ids=["one", "ten", "the-longest", "one-too-many", "far-too-many"],
-)
+@pytest.mark.parametrize(("length", "cnames"), values(TABLES, "chains of external names"))
 def test_chains_of_external_names(length: int, cnames: int) -> None:
     cluster, options = chain(length), Options()
     plugin = serve(options, with_sync(options, cluster))
@@ -358,20 +358,7 @@ def headless(entries: int, families: int = 1) -> list[Object]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("entries", "families", "weight"),
-    [
-        (1, 1, 100),
-        (1, 2, 50),
-        (3, 1, 33),
-        (7, 1, 14),
-        (50, 1, 2),
-        (100, 1, 1),
-        (101, 1, 1),
-        (300, 2, 1),
-    ],
-    ids=lambda value: str(value),
-)
+@pytest.mark.parametrize(("entries", "families", "weight"), values(TABLES, "weights of srv records"))  # fmt: skip
 def test_weights_of_srv_records(entries: int, families: int, weight: int) -> None:
     cluster, options = headless(entries, families), Options()
     plugin = serve(options, with_sync(options, cluster))

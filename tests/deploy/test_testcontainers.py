@@ -13,6 +13,9 @@ from hsdns import __version__
 from hsdns.testing import Do
 from tests.deploy.engine import running_engine
 from tests.deploy.rendered import DEPLOY
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 FOLDER = DEPLOY / "testcontainers"
 pytestmark = [pytest.mark.night, pytest.mark.sockets]
@@ -26,14 +29,7 @@ def environ() -> Iterator[dict[str, str]]:
         yield found | {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
 
 
-@pytest.mark.parametrize(
-    ("language", "command"),
-    [
-        ("go", "go test -count=1 ./..."),
-        ("node", "node --test"),
-        ("java", "mvn -B -q -o test -DbuildDirectory={out}"),
-    ],
-)
+@pytest.mark.parametrize(("language", "command"), values(TABLES, "module"))
 def test_module(language: str, command: str, environ: dict[str, str], tmp_path: Path) -> None:
     program, *words = command.format(out=tmp_path).split()
     if shutil.which(program) is None:

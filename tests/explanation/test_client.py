@@ -28,6 +28,9 @@ from hsdns.server.explaining import name_of
 from hsdns.wire.iana import Rcode, RRType
 from tests.plugins.kubernetes.test_watch import ApiThread, service
 from tests.support.coroutines.eager import turns
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 # Causes in the asker, each proved by a lookup without it; tests/explanation/test_lookup.py has a row for each kind.
 
@@ -122,18 +125,7 @@ def find(found: Configuration, path: str, given: str = "") -> ClientPod:
     return asyncio.run(read())
 
 
-@pytest.mark.parametrize(
-    ("path", "error"),
-    [
-        ("web", '-from needs a namespace and a pod, as in shop/web-0, found "web"'),
-        ("shop/", '-from needs a namespace and a pod, as in shop/web-0, found "shop/"'),
-        ("shop/web/x", '-from needs a namespace and a pod, as in shop/web-0, found "shop/web/x"'),
-        ("shop/wbe", 'the source has no pod shop/wbe; did you mean "shop/web"?'),
-        ("shop/typo", 'dnsPolicy of the pod shop/typo is "Clusterfirst", which is none; did you mean "ClusterFirst"?'),
-        ("shop/none", "the pod shop/none has dnsPolicy None, but no nameserver in its dnsConfig"),
-        ("shop/name", 'dnsConfig of the pod shop/name has the nameserver "dns", which is no IP address'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "error"), values(TABLES, "errors"))
 def test_errors(path: str, error: str, tmp_path: Path) -> None:
     with pytest.raises(QuestionError) as raised:
         find(configuration(tmp_path), path)

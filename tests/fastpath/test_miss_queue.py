@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,9 @@ from hypothesis import strategies as st
 from hsdns.fastpath.control import write_address
 from hsdns.fastpath.miss_queue import OCTETS_PER_MISS, client_of
 from tests.fastpath.test_entry import modules
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 def address(host: str, port: int = 4000) -> bytes:
@@ -63,15 +67,7 @@ def test_turns_and_drops(
     assert (queue.dropped, len(queue)) == (dropped, 0)
 
 
-@pytest.mark.parametrize(
-    ("offers", "expected"),
-    [
-        pytest.param("a1 a2 b1", "a1 a2 b1", id="the-same-client-again"),
-        pytest.param("a1 b1 a2", "a1 a2 b1", id="before-those-that-wait"),
-        pytest.param("a1 b1 b2", "a1 b1 b2", id="it-has-none-left"),
-        pytest.param("a1", "a1", id="nobody-has"),
-    ],
-)
+@pytest.mark.parametrize(("offers", "expected"), values(TABLES, "a turn is given back"))
 def test_a_turn_is_given_back(twin: ModuleType, offers: str, expected: str) -> None:
     queue = twin.MissQueue(8)
     queue.give_turn_back()  # nothing was taken yet
@@ -99,17 +95,7 @@ def test_octets_are_bounded(twin: ModuleType) -> None:
     assert len(queue.take(2)[0][1]) == 2 * OCTETS_PER_MISS
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        ("192.0.2.1", "192.0.2.1", True),
-        ("192.0.2.1", "192.0.2.2", False),
-        ("2001:db8::1", "2001:db8::ffff:2", True),
-        ("2001:db8::1", "2001:db8:0:1::1", False),
-        ("::ffff:192.0.2.1", "192.0.2.1", True),
-        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "same"), values(TABLES, "clients"))
 def test_clients(twin: ModuleType, first: str, second: str, same: bool) -> None:
     """Two clients take turns, one does not."""
     queue = twin.MissQueue()
@@ -177,14 +163,7 @@ def test_any_offers_and_takes(capacity: int, operations: list[tuple[str, Any]]) 
                         lines.clear()
 
 
-@pytest.mark.parametrize(
-    ("offers", "capacity", "expected"),
-    [
-        pytest.param("a1 a2 b1", 3, "a1 b1 a2", id="it-fits"),
-        pytest.param("a1 a2 a3 a4 b1", 3, "a1 b1 a2", id="the-heaviest-loses-its-newest"),
-        pytest.param("a1 a2 b1 b2 c1", 2, "a1 b1 c1", id="one-each-is-left"),
-    ],
-)
+@pytest.mark.parametrize(("offers", "capacity", "expected"), values(TABLES, "capacity changes"))
 def test_capacity_changes(twin: ModuleType, offers: str, capacity: int, expected: str) -> None:
     queue = twin.MissQueue(8)
     queue.offer(0, offered(offers))

@@ -16,7 +16,9 @@ from hsdns.wire.name import Name
 from tests import strategies
 from tests.fastpath.test_entry import modules
 from tests.fastpath.twins import WEB, TableUnderTest, addresses, ask, soa, to_wire
-from tests.support.tables import section
+from tests.support.tables import section, values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 NX = "nope.cluster.local."
 
@@ -74,18 +76,7 @@ def test_types_are_those_with_a_group(twin: ModuleType, qtype: int, group: int |
     assert list(under_test.cells()) == ([] if group is None else [(group, True)])
 
 
-@pytest.mark.parametrize(
-    ("text", "absent"),
-    [
-        ("excluded.cluster.local.", False),
-        ("EXCLUDED.cluster.local.", False),
-        ("below.excluded.cluster.local.", False),
-        ("xexcluded.cluster.local.", True),
-        ("excluded.x.cluster.local.", True),
-        ("deep.gone.default.svc.cluster.local.", False),
-        ("other.gone.default.svc.cluster.local.", True),
-    ],
-)
+@pytest.mark.parametrize(("text", "absent"), values(TABLES, "exclusions"))
 def test_exclusions(twin: ModuleType, text: str, absent: bool) -> None:
     exclusions = (
         "excluded.cluster.local.",
@@ -167,14 +158,7 @@ def test_queries_with_edns_can_be_left_to_the_chain(twin: ModuleType) -> None:
         assert under_test.lookup(ask(name, edns=Edns(1232))) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "web.default.svc.cluster.local.",
-        "WEB.Default.svc.Cluster.local.",
-        "pod-0.web.default.svc.cluster.local.",
-    ],
-)
+@pytest.mark.parametrize("text", values(TABLES, "names of services are listed"))
 @pytest.mark.parametrize("options", [{}, {"qtype": RRType.MX}, {"edns": Edns(1232, do=True)}])
 def test_names_of_services_are_listed(twin: ModuleType, text: str, options: dict[str, Any]) -> None:
     under_test = table_with_zone(twin)

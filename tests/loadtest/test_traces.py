@@ -19,6 +19,9 @@ from loadtest.traces.scene import programs, result_of, scenarios
 from loadtest.traces.server import Script, Server
 from loadtest.traces.table import filled, traces_of
 from tests.support.namespaces.container import refusal
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 RECORDED = """two-refused python-socket
 RESULT : 192.0.2.1
@@ -45,20 +48,7 @@ def test_traces_are_those_of_the_tables(path: Path) -> None:
     assert list(traces_of(path)) == expected
 
 
-@pytest.mark.parametrize(
-    ("rules", "transport", "rrtype", "labels", "counts"),
-    [
-        ("*=OK2/30", "udp", "A", "OK2/30 OK2/30", "2 2"),
-        ("*=drop,OK1", "udp", "SRV", "drop OK1 OK1", "- 1 1"),
-        ("udp/*=TC *=OK1", "tcp", "AAAA", "OK1", "1"),
-        ("1/*=servfail *=OK1", "udp", "A", "servfail", "0"),
-        ("TXT:*=OK1", "udp", "A", "NXDOMAIN", "0"),
-        ("*=OK60", "udp", "A", "TC+29", "29"),
-        ("*=OK60", "tcp", "A", "OK60", "60"),
-        ("*=OK1@300", "udp", "PTR", "OK1@300", "1"),
-        ("*=old0.1/5", "udp", "A", "OK1/5", "1"),
-    ],
-)
+@pytest.mark.parametrize(("rules", "transport", "rrtype", "labels", "counts"), values(TABLES, "rules"))  # fmt: skip
 def test_rules(rules: str, transport: str, rrtype: str, labels: str, counts: str) -> None:
     server = Server(Script(rules), [])
     query = Query.ask(Name.from_text("www.example.com"), type_from_text(rrtype))
@@ -71,15 +61,7 @@ def test_rules(rules: str, transport: str, rrtype: str, labels: str, counts: str
             assert len(decode_reply(wire, query).answer) == int(count)
 
 
-@pytest.mark.parametrize(
-    ("line", "result"),
-    [
-        ("ok 192.0.2.1 2001:db8::1", "192.0.2.1 2001:db8::1"),
-        ("ok 192.0.2.1 192.0.2.2 2001:db8::1", "2+1"),
-        ("ok a b c", "3 values"),
-        ("error ENOTFOUND", "ENOTFOUND"),
-    ],
-)
+@pytest.mark.parametrize(("line", "result"), values(TABLES, "results"))
 def test_results(line: str, result: str) -> None:
     assert result_of(line) == result
 

@@ -30,6 +30,9 @@ from tests.peer_suite.suite import (
     status,
     use_process,
 )
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 MISSING = missing()
 HSDNS = Path(sys.executable).with_name("hsdns")
@@ -111,17 +114,7 @@ def test_no_reason_is_given_twice() -> None:
 # --- the harness ---
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (None, "HSDNS_PEER_SOURCE names no checkout of CoreDNS, so its own tests are not run"),
-        ("", "HSDNS_PEER_SOURCE names no checkout of CoreDNS, so its own tests are not run"),
-        (
-            "/nowhere",
-            "HSDNS_PEER_SOURCE=/nowhere has no test/server.go, so it is no checkout of CoreDNS",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("value", "reason"), values(TABLES, "what is missing is said"))
 def test_what_is_missing_is_said(
     value: str | None, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,16 +148,6 @@ def test_caddy_is_replaced_in_an_import_alone() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("returncode", "output", "expected"),
-    [
-        (0, "=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\n", "passed"),
-        (0, "--- SKIP: TestA (0.00s)\nPASS\n", "skipped"),
-        (1, "--- FAIL: TestA (0.00s)\nFAIL\n", "failed"),
-        (2, "--- PASS: TestA (0.00s)\npanic: x\n", "failed"),
-        (0, "testing: warning: no tests to run\nPASS\n", "failed"),
-        (0, "--- PASS: TestAB (0.00s)\nPASS\n", "failed"),
-    ],
-)
+@pytest.mark.parametrize(("returncode", "output", "expected"), values(TABLES, "status"))
 def test_status(returncode: int, output: str, expected: str) -> None:
     assert status(returncode, "TestA", output) == expected

@@ -31,7 +31,7 @@ from tests.support.coroutines.event_loops import run, until
 from tests.support.plugins.requests import make_request, next_with, rr
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 
 TABLES = Path(__file__).with_name("tables.txt")
 WHERE = Position("Corefile", 2, 22)
@@ -54,18 +54,7 @@ def shares(weights: Weights, *texts: str) -> list[int]:
     return [found[index] for index in range(len(records))]
 
 
-@pytest.mark.parametrize(
-    ("records", "expected"),
-    [
-        (["www.example.org. 5 IN A 192.0.2.1", "www.example.org. 5 IN A 192.0.2.2"], [750, 250]),
-        (["WWW.example.org. 5 IN A 192.0.2.2", "WWW.example.org. 5 IN A 192.0.2.1"], [250, 750]),
-        (["www.example.org. 5 IN A 192.0.2.1", "www.example.org. 5 IN A 192.0.2.9"], [750, 250]),
-        (["other.example.org. 5 IN A 192.0.2.9", "other.example.org. 5 IN A 192.0.2.1"], [5, 995]),
-        (["x.example.org. 5 IN A 192.0.2.1", "x.example.org. 5 IN A 192.0.2.2"], [500, 500]),
-        (["www.example.org. 5 IN AAAA 2001:db8::1", "www.example.org. 5 IN AAAA 2001:db8::2"], [996, 4]),
-        (["x.example.org. 5 IN A 192.0.2.1"], [1000]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("records", "expected"), values(TABLES, "shares"))
 def test_shares(records: list[str], expected: list[int]) -> None:
     weights = Weights(TEXT)
     assert len(weights) == 2
@@ -102,14 +91,7 @@ def test_a_missing_file_is_a_warning_if_it_is_read_again(
     runtime.spawned["loadbalance"].close()
 
 
-@pytest.mark.parametrize(
-    ("text", "reload", "sentence"),
-    [
-        (None, 0.0, 'cannot read weight file "PATH": No such file or directory'),
-        ("a b c", 0.0, "PATH:1: found 3 words; write a name, or an address and its weight"),
-        ("a b c", 30.0, "PATH:1: found 3 words; write a name, or an address and its weight"),
-    ],
-)
+@pytest.mark.parametrize(("text", "reload", "sentence"), values(TABLES, "errors at startup"))
 def test_errors_at_startup(text: str | None, reload: float, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "weights"
     if text is not None:

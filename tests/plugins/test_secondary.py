@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,9 @@ from hsdns.wire.name import Name
 from tests.support.plugins.requests import make_request, next_with, reply, rr
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 BELOW = reply(["below. 1 IN A 192.0.2.1"])
 NOTIFY = 4 << 11
@@ -254,21 +258,7 @@ async def test_a_member_with_a_new_label_is_transferred_again(primaries: Primari
         assert plugin.zones[ORG] is not first
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "moves", "keeps"),
-    [
-        pytest.param("a example.org.", "a example.org.", False, True, id="name-clash"),
-        pytest.param("a example.org. two.", "a example.org.", True, True, id="coo"),
-        pytest.param(
-            "a example.org. two.",
-            "b example.org.",
-            True,
-            False,
-            id="coo-new-label",
-        ),
-        pytest.param("a example.org. three.", "a example.org.", False, True, id="coo-to-another"),
-    ],
-)
+@pytest.mark.parametrize(("source", "target", "moves", "keeps"), values(TABLES, "a member of two catalogs"))  # fmt: skip
 async def test_a_member_of_two_catalogs(
     primaries: Primaries,
     source: str,

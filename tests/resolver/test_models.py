@@ -24,7 +24,9 @@ from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
 from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
 from tests.resolver.test_traces import ALL
 from tests.support.resolvers.lookups import trace_of
-from tests.support.tables import columns
+from tests.support.tables import columns, values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 BOTH = (RRType.A, RRType.AAAA)
 KUBE = "nameserver 10.96.0.10\nsearch a.test b.test\noptions ndots:2\n"
@@ -62,14 +64,7 @@ def test_lookups(row: str, expected: str) -> None:
     assert bool(result.addresses) is not bool(result.error)
 
 
-@pytest.mark.parametrize(
-    ("name", "tried"),
-    [
-        ("web", ["web.a.test", "web.b.test", "web"]),
-        ("web.shop.svc", ["web.shop.svc", "web.shop.svc.a.test", "web.shop.svc.b.test"]),
-        ("web.", ["web."]),
-    ],
-)
+@pytest.mark.parametrize(("name", "tried"), values(TABLES, "candidates"))
 def test_candidates(name: str, tried: list[str]) -> None:
     assert candidates(read_resolv_conf(KUBE, Reader("any", {})), name) == tried
 

@@ -11,7 +11,7 @@ from hsdns.rules.judging import read_files
 from hsdns.rules.mesh import has_mesh, read_analysis
 from hsdns.rules.objects import CHECKS, NEEDS
 from hsdns.rules.rule import rules
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 
 TABLES = Path(__file__).with_name("tables.txt")
 
@@ -46,17 +46,7 @@ def found(target: str = "", **reasons: str) -> list[tuple[str, str]]:
     return sorted((each.rule.code, each.remark.place) for each in diagnosis.findings)
 
 
-@pytest.mark.parametrize(
-    ("target", "codes"),
-    [
-        ("a", ["HS101", "HS102", "HS143", "HS173"]),
-        ("b", ["HS101"]),
-        ("a/web", ["HS102", "HS143", "HS173"]),
-        ("a/lost", ["HS101"]),
-        ("a/web-0", ["HS102", "HS143", "HS173"]),
-        ("b/one", []),
-    ],
-)
+@pytest.mark.parametrize(("target", "codes"), values(TABLES, "a part"))
 def test_a_part(target: str, codes: list[str]) -> None:
     assert [code for code, _ in found(target)] == codes
 

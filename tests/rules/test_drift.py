@@ -9,7 +9,7 @@ import pytest
 from hsdns.rules.drift import compare
 from hsdns.rules.judging import read_files
 from hsdns.rules.objects import Objects
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 
 TABLES = Path(__file__).with_name("tables.txt")
 
@@ -72,14 +72,7 @@ def test_not_compared(texts: list[str], problem: str) -> None:
     assert (drift.differences, drift.problems) == ([], [problem])
 
 
-@pytest.mark.parametrize(
-    ("target", "sentence"),
-    [
-        ("shpo", 'there is no Service and no StatefulSet in a namespace "shpo" on either side; did you mean "shop"?'),
-        ("shop/other", 'there is no Service and no StatefulSet "other" in namespace shop on either side'),
-        ("shop/databsae", 'there is no Service and no StatefulSet "databsae" in namespace shop on either side; did you mean "database"?'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("target", "sentence"), values(TABLES, "a target on no side"))
 def test_a_target_on_no_side(target: str, sentence: str) -> None:
     with pytest.raises(ValueError, match="on either side") as caught:
         compare(objects(SERVICE.format("{}").replace("db", "database")), objects(), target)

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from hsdns.rules.rule import RETIRED, find_rule, rules
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 def test_a_code_is_given_once() -> None:
@@ -27,14 +30,7 @@ def test_a_retired_rule_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value) == "rule HS900 is no more: A thing is wrong; HS901 finds it"
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("HS1360", 'there is no rule "HS1360"; did you mean "HS136"?'),
-        ("adress-as-external-name", 'there is no rule "adress-as-external-name"; did you mean "address-as-external-name"?'),
-        ("x", 'there is no rule "x"; hsdns rule lists them'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("word", "message"), values(TABLES, "no rule is found"))
 def test_no_rule_is_found(word: str, message: str) -> None:
     with pytest.raises(ValueError, match="there is no rule") as caught:
         find_rule(word)

@@ -30,7 +30,9 @@ from hsdns.server.transport.admission import (
     Shares,
     Turns,
 )
-from tests.support.tables import section, sections
+from tests.support.tables import section, sections, values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 class Connection:
@@ -64,17 +66,7 @@ def filled(most: int, clients: str, **given: int) -> tuple[Places, list[Connecti
     return places, connections
 
 
-@pytest.mark.parametrize(
-    ("clients", "touched", "new", "loses"),
-    [
-        pytest.param("aab", [], "c", 0, id="client-with-most"),
-        pytest.param("baa", [], "b", 1, id="client-with-most-for-one-that-has-some"),
-        pytest.param("baa", [], "a", 1, id="its-own"),
-        pytest.param("baa", [1], "c", 2, id="silent-longest"),
-        pytest.param("abc", [], "d", 0, id="all-have-one"),
-        pytest.param("abaabb", [], "c", 0, id="two-with-most"),
-    ],
-)
+@pytest.mark.parametrize(("clients", "touched", "new", "loses"), values(TABLES, "which one makes room"))  # fmt: skip
 def test_which_one_makes_room(clients: str, touched: list[int], new: str, loses: int) -> None:
     places, connections = filled(len(clients), clients)
     for index in touched:
@@ -87,14 +79,7 @@ def test_which_one_makes_room(clients: str, touched: list[int], new: str, loses:
     assert (len(places), places.closed, places.refused) == (len(clients), 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("clients", "new", "end"),
-    [
-        pytest.param("aaa", "b", "aborted", id="for-a-client-with-fewer"),
-        pytest.param("aaa", "a", "", id="not-for-its-own"),
-        pytest.param("abc", "d", "", id="not-where-all-have-one"),
-    ],
-)
+@pytest.mark.parametrize(("clients", "new", "end"), values(TABLES, "queries in progress end only for a client with fewer"))  # fmt: skip
 def test_queries_in_progress_end_only_for_a_client_with_fewer(
     clients: str, new: str, end: str
 ) -> None:
@@ -127,17 +112,7 @@ def test_a_probe_outlives_4000_silent_connections_a_second(limit: int) -> None:
     assert probe.end == "closed", "a silent one goes in the end"
 
 
-@pytest.mark.parametrize(
-    ("clients", "octets", "aborted"),
-    [
-        pytest.param("aab", [30, 30, 41], [0], id="of-two-connections"),
-        pytest.param("abbb", [35, 22, 22, 22], [1], id="in-all-and-not-of-one"),
-        pytest.param("aab", [0, 60, 41], [1], id="none-without-octets"),
-        pytest.param("aabb", [2, 51, 2, 46], [0, 1], id="until-an-eighth-is-free"),
-        pytest.param("aaabb", [8, 20, 25, 26, 22], [0, 3], id="as-long-as-it-has-most"),
-        pytest.param("aab", [30, 30, 40], [], id="just-as-many-as-allowed"),
-    ],
-)
+@pytest.mark.parametrize(("clients", "octets", "aborted"), values(TABLES, "the client with most octets loses connections"))  # fmt: skip
 def test_the_client_with_most_octets_loses_connections(
     clients: str, octets: list[int], aborted: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,19 +287,7 @@ def test_connections_beyond_the_credit_begin_later_and_in_order() -> None:
     assert credit.connect("192.0.2.1", 1000.0) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("charged", "comes", "waits"),
-    [
-        pytest.param("192.0.2.1", "192.0.2.1", True, id="same"),
-        pytest.param("192.0.2.1", "192.0.2.2", False, id="neighbour"),
-        pytest.param("2001:db8::1", "2001:db8::1", True, id="same-IPv6"),
-        pytest.param("2001:db8::1", "2001:db8::2", False, id="same-64"),
-        pytest.param("192.0.2.1", "::ffff:192.0.2.1", True, id="mapped"),
-        pytest.param("::ffff:192.0.2.1", "::ffff:192.0.2.2", False, id="mapped-neighbour"),
-        pytest.param("fe80::1%eth0", "fe80::1%eth1", True, id="link-local"),
-        pytest.param("fe80::1%eth0", "fe80::2%eth0", False, id="link-local-neighbour"),
-    ],
-)
+@pytest.mark.parametrize(("charged", "comes", "waits"), values(TABLES, "client is a whole address"))
 def test_client_is_a_whole_address(charged: str, comes: str, waits: bool) -> None:
     """However much its connections have cost, the next one waits for MAX_CREDIT_WAIT at most and is not refused."""
     credit = Credit()

@@ -36,6 +36,9 @@ from tests.support.servers.stream_serving import (
     started,
 )
 from tests.support.servers.udp_listeners import each_kind
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 pytestmark = pytest.mark.sockets
 
@@ -230,15 +233,7 @@ def test_replies_that_wait_for_windows_are_bounded(it: MemoryServing) -> None:
     assert codes(transport.written) == [ErrorCodes.ENHANCE_YOUR_CALM]
 
 
-@pytest.mark.parametrize(
-    ("clients", "is_idle", "new", "closed"),
-    [
-        pytest.param("aaa", True, "b", [0], id="idle-for-a-client-with-fewer"),
-        pytest.param("aaa", False, "b", [0], id="busy-for-a-client-with-fewer"),
-        pytest.param("abc", True, "d", [0], id="idle-where-all-have-one"),
-        pytest.param("abc", False, "d", [3], id="the-new-one-where-all-are-busy"),
-    ],
-)
+@pytest.mark.parametrize(("clients", "is_idle", "new", "closed"), values(TABLES, "a client with all connections keeps no others out"))  # fmt: skip
 def test_a_client_with_all_connections_keeps_no_others_out(
     clients: str, is_idle: bool, new: str, closed: list[int], it: MemoryServing
 ) -> None:

@@ -26,6 +26,9 @@ from hsdns.server.host import (
 )
 from tests.server.loopback import WHOAMI, ReloadableServer, running
 from tests.support.namespaces import container
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 pytestmark = pytest.mark.sockets
 PATH = Path("c.sock")
@@ -208,15 +211,7 @@ def manager(inbox: Inbox) -> ServiceManager:
     return ServiceManager(inbox.address, clock=lambda: 1_234_567_890)
 
 
-@pytest.mark.parametrize(
-    ("value", "warning"),
-    [
-        pytest.param(None, "", id="none"),
-        pytest.param("", "", id="empty"),
-        pytest.param("vsock:2:1", 'NOTIFY_SOCKET is "vsock:2:1", which is no Unix socket: the service manager is told nothing', id="vsock"),
-        pytest.param("/none/such", "cannot tell the service manager at /none/such: [Errno 2] No such file or directory", id="absent"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "warning"), values(TABLES, "no manager"))
 def test_no_manager(value: str | None, warning: str, caplog: pytest.LogCaptureFixture) -> None:
     environ = {"HOME": "/"} if value is None else {"HOME": "/", "NOTIFY_SOCKET": value}
     ServiceManager.of(environ).ready()

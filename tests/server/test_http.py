@@ -20,7 +20,9 @@ from hsdns.server.http.pages import HEADERS, HttpError, HttpListeners, HttpPages
 from hsdns.server.transport.admission import Places
 from tests.support.coroutines import event_loops
 from tests.support.coroutines.event_loops import until
-from tests.support.tables import columns
+from tests.support.tables import columns, values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 pytestmark = pytest.mark.sockets
 LOCAL = "127.0.0.1:0"
@@ -159,14 +161,7 @@ def test_where_one_address_fails_nothing_changes() -> None:
         run(case(f"127.0.0.1:{sock.getsockname()[1]}"))
 
 
-@pytest.mark.parametrize(
-    ("address", "reason"),
-    [
-        pytest.param("192.0.2.1:0", "Cannot assign requested address", id="not-ours"),
-        pytest.param("nowhere.invalid:0", "Name or service not known", id="no-such-name"),
-        pytest.param("8080", "this is no address and port", id="no-address"),
-    ],
-)
+@pytest.mark.parametrize(("address", "reason"), values(TABLES, "addresses that cannot be"))
 async def test_addresses_that_cannot_be(
     address: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,16 +180,7 @@ async def test_addresses_that_cannot_be(
     )
 
 
-@pytest.mark.parametrize(
-    ("address", "clients"),
-    [
-        pytest.param(":0", ["127.0.0.1", "::1"], id="all"),
-        pytest.param("127.0.0.1:0", ["127.0.0.1"], id="ipv4"),
-        pytest.param("[::1]:0", ["::1"], id="ipv6"),
-        pytest.param("localhost:0", ["127.0.0.1"], id="localhost"),
-        pytest.param("0.0.0.0:0", ["127.0.0.1"], id="all-ipv4"),
-    ],
-)
+@pytest.mark.parametrize(("address", "clients"), values(TABLES, "addresses"))
 async def test_addresses(address: str, clients: list[str]) -> None:
     wanted = HttpPages()
     wanted.serve(address, {"/health": page("OK")})
@@ -395,15 +381,7 @@ async def test_clients_share_the_readers(monkeypatch: pytest.MonkeyPatch) -> Non
     await listeners.close()
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ("Host: localhost", 200),
-        ("Host: localhost\r\nOrigin: http://localhost", 200),
-        ("Host: localhost\r\nOrigin: http://evil.example", 403),
-        ("Host: evil.example", 403),
-    ],
-)
+@pytest.mark.parametrize(("headers", "status"), values(TABLES, "pages of other sites get no answer"))  # fmt: skip
 async def test_pages_of_other_sites_get_no_answer(headers: str, status: int) -> None:
     listeners = await opened({"/whole": HttpStream("text/plain", whole, headers={"X-Own": "yes"})})
     reader, writer = await asyncio.open_connection(*listeners.bound[LOCAL])

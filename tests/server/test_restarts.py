@@ -20,6 +20,9 @@ from tests.server.loopback import WHOAMI, ReloadableServer, running
 from tests.support.clients.messages import query
 from tests.support.clients.sockets import TcpClient, UdpClient
 from tests.support.coroutines.event_loops import until
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 class Scripted:
@@ -90,18 +93,7 @@ class Scripted:
         return SimpleNamespace(cancel=cancel)
 
 
-@pytest.mark.parametrize(
-    ("rules", "done"),
-    [
-        (["restart"], "killed at 0, back at 0"),
-        (["restart after 5s"], "killed at 5, back at 5"),
-        (["die 10s"], "killed at 0, back at 10"),
-        (["die 10s after 5s", "die 1s after 20s"], "killed at 5, back at 15, killed at 20, back at 21"),
-        (["die 10s", "restart after 5s"], "killed at 0, back at 10, killed at 10, back at 10"),
-        (["die 1s pending 5 for 1s"], ""),
-        (["die 10s", "hang", "queue-full", "drop"], "killed at 0, back at 10"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rules", "done"), values(TABLES, "times"))
 async def test_times(rules: list[str], done: str) -> None:
     process = Scripted()
     for each in rules:

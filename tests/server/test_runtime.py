@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,9 @@ from tests.support.coroutines.event_loops import until
 from tests.support.plugins.corefiles import assembled
 from tests.support.plugins.requests import make_request
 from tests.support.servers.function_processor import processor
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 def make_runtime(corefile: str = "") -> ServerRuntime:
@@ -55,18 +59,7 @@ async def test_error_of_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> No
     assert caplog.records[0].exc_info is not None
 
 
-@pytest.mark.parametrize(
-    ("bind", "servers", "addresses"),
-    [
-        pytest.param("", ["dns://:53"], ["192.0.2.7"], id="all"),
-        pytest.param("bind 127.0.0.1", ["dns://127.0.0.1:53"], ["127.0.0.1"], id="bound"),
-        pytest.param("bind lo", ["dns://127.0.0.1:53", "dns://[::1]:53"], ["127.0.0.1", "::1"], id="interface"),
-        pytest.param("bind 0.0.0.0", ["dns://0.0.0.0:53"], ["192.0.2.7"], id="bound-to-all-ipv4"),
-        pytest.param("bind ::", ["dns://[::]:53"], ["192.0.2.7"], id="bound-to-all"),
-        pytest.param("bind 127.0.0.1 ::", ["dns://127.0.0.1:53", "dns://[::]:53"], ["192.0.2.7"], id="bound-and-all"),
-        pytest.param("bind lo", ["dns://[::1]:53"], ["::1"], id="one-of-two"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("bind", "servers", "addresses"), values(TABLES, "local addresses"))
 def test_local_addresses(
     bind: str, servers: list[str], addresses: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,9 @@ from tests.support.apiserver.scripted_http import Said, ScriptedServer, chunked
 from tests.support.coroutines.event_loops import until
 from tests.support.plugins.corefiles import parsed
 from tests.support.plugins.runtime import FakeRuntime
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 HTTP = ConnectionOptions(endpoint=("http://10.0.0.1:8001",))
 TLS = ConnectionOptions(endpoint=("https://10.0.0.1",), tls=("c.pem", "k.pem", "ca.pem"))
@@ -45,16 +49,7 @@ def test_what_a_corefile_has_watched(
     assert read(f". {{\n{text}\n}}") == {ApiAccess(connection): options}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("forward . 192.0.2.1", id="no cluster"),
-        pytest.param("kubernetes {\nsource manifests a.yaml\n}", id="another source"),
-        pytest.param("kubernetes {\nendpoint ftp://x/\n}", id="no URL"),
-        pytest.param("kubernetes {\nendpoint https://x\ntls a b\n}", id="no key"),
-        pytest.param("kubernetes {\nlabels =,=\n}", id="no selector"),
-    ],
-)
+@pytest.mark.parametrize("text", values(TABLES, "nothing is sent ahead"))
 def test_nothing_is_sent_ahead(text: str) -> None:
     assert read(f". {{\n{text}\n}}") == {}
 

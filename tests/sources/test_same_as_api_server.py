@@ -31,6 +31,9 @@ from tests.support.cluster.kubernetes_plugin import Cluster
 from tests.support.manifests.generated import generated
 from tests.support.manifests.mistakes import Mistake, mistakes
 from tests.support.peer_replies import API_SERVER, IS_RECORDING, Entry
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 APPLIED = Path(__file__).resolve().parents[1] / "support/manifests/applied"
 Store = Callable[[str], list[Any]]
@@ -47,14 +50,7 @@ def in_files() -> Iterator[Any]:
         yield pytest.param(text, id=f"generated-{seed}")
 
 
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        pytest.param("a.shop", 80, id="Service"),
-        pytest.param("b.shop", 5433, id="EndpointSlice"),
-        pytest.param("c.shop", 3306, id="Endpoints"),
-    ],
-)
+@pytest.mark.parametrize(("name", "number"), values(TABLES, "a port without protocol is tcp"))
 def test_a_port_without_protocol_is_tcp(name: str, number: int) -> None:
     text = (APPLIED / "by-hand.yaml").read_text().replace("port: 5432", "name: http, port: 5433")
     objects = simulate(documents(text.replace("{port: 3306}", "{name: http, port: 3306}")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,9 @@ from hsdns.cluster.objects import EndpointSlice, Event, Object, Service, Synced,
 from hsdns.sources.synthetic import Pace, Shape, Synthetic, SyntheticCluster
 from tests.support.cluster.object_lines import object_lines
 from tests.support.plugins.runtime import FakeRuntime
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 
 def no_report(level: int, message: str) -> None:
@@ -30,15 +34,7 @@ def test_load_delivers_everything_and_then_synced() -> None:
     assert len(services) == 3000
 
 
-@pytest.mark.parametrize(
-    ("rate", "times", "due"),
-    [
-        pytest.param(10.0, [0.05, 0.1, 0.15, 0.2], [0, 1, 0, 1], id="ten a second"),
-        pytest.param(100.0, [0.05, 0.1, 0.35], [5, 5, 25], id="a hundred a second"),
-        pytest.param(0.5, [1.0, 2.0, 4.0], [0, 1, 1], id="one in two seconds"),
-        pytest.param(100.0, [5.0, 5.05], [100, 5], id="a stall is not made up for"),
-    ],
-)
+@pytest.mark.parametrize(("rate", "times", "due"), values(TABLES, "pace"))
 def test_pace(rate: float, times: list[float], due: list[int]) -> None:
     pace = Pace(rate, 0.0)
     assert [pace.due(now) for now in times] == due

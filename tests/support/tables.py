@@ -4,15 +4,17 @@ A row is `== NAME`, the lines that are given, and what is expected, each part af
 row is a comment.  A line of two columns is `GIVEN => EXPECTED`, in the section that `== NAME` begins.
 A table without names has lines, between which empty ones and comments (`# `) are free, or paragraphs, of which the first
 is a comment.
+A line of values is cells between ` | `, each in JSON, or a text as it is; ` ## ` and a name of the line may follow.
 `<U+000D>` is a character that cannot be seen, and `<a x 64>` stands for 64 of them.
 Path: tests only.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -73,3 +75,16 @@ def columns(path: Path, name: str) -> list[ParameterSet]:
     return [
         pytest.param(_plain(given[1:]), _plain(expected), id=given[1:]) for given, expected in pairs
     ]
+
+
+def values(path: Path, name: str) -> list[ParameterSet]:
+    """The lines of a section, each with a value in a cell, as the parameters of a test."""
+    listed = [line.partition(" ## ") for line in section(path, name).splitlines()]
+    return [pytest.param(*map(_value, cells.split(" | ")), id=named or cells) for cells, _, named in listed]  # fmt: skip
+
+
+def _value(cell: str) -> Any:
+    try:
+        return json.loads(cell)
+    except ValueError:
+        return cell

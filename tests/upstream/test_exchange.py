@@ -32,9 +32,12 @@ from hsdns.wire.name import Name
 from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.plugins.requests import section
 from tests.support.plugins.runtime import FakeRuntime
+from tests.support.tables import values
 from tests.support.upstreams.certificate import Certificate, make_certificate
 from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, Answer, answer, serve, silence
 from tests.support.upstreams.doh_upstream import serve_doh
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 A = "www.example.org. 5 IN A 192.0.2.1"
 QUERY = Query.ask(Name.from_text("www.example.org."), RRType.A)
@@ -362,14 +365,7 @@ async def test_connections_are_reused(
         assert reuse_counts(runtime, protocol) == counts
 
 
-@pytest.mark.parametrize(
-    ("name", "is_trusted", "sentence"),
-    [
-        pytest.param("dns.example.net", True, None, id="good"),
-        pytest.param("other.example.net", True, "Hostname mismatch", id="other-name"),
-        pytest.param("dns.example.net", False, "self-signed certificate", id="not-trusted"),
-    ],
-)
+@pytest.mark.parametrize(("name", "is_trusted", "sentence"), values(TABLES, "tls"))
 async def test_tls(name: str, is_trusted: bool, sentence: str | None, tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path, "dns.example.net")
     context = ssl.create_default_context(cafile=certificate.cert if is_trusted else None)

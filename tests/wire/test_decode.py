@@ -41,8 +41,10 @@ from tests.strategies import damaged, queries, sections
 from tests.support.clients.messages import query
 from tests.support.coroutines.eager import turns
 from tests.support.plugins.requests import section
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 from tests.support.tables import section as section_of
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 PACKETS = sorted((Path(__file__).parent.parent / "packets").glob("*.hex"))
 USUAL_WORK = 700
@@ -197,17 +199,7 @@ def test_a_refused_query_says_why() -> None:
 # --- what a Query's own fields do not show ---
 
 
-@pytest.mark.parametrize(
-    ("counts", "records", "kept"),
-    [
-        pytest.param("0001 0000 0000 0000", "", False, id="nothing-more"),
-        pytest.param("0001 0000 0000 0001", "00 0029 04d0 00000000 0000", False, id="opt"),
-        pytest.param("0001 0000 0001 0000", "c00c 0006 0001 00000000 0000", True, id="authority"),
-        pytest.param("0001 0000 0000 0001", "00 00fa 00ff 00000000 0000", True, id="tsig"),
-        pytest.param("0001 0000 0000 0002", "00 0029 04d0 00000000 0000 00 00fa 00ff 00000000 0000", True, id="tsig-after-opt"),
-        pytest.param("0001 0000 0000 0002", "00 00fa 00ff 00000000 0000 00 0029 04d0 00000000 0000", False, id="tsig-before-opt"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("counts", "records", "kept"), values(TABLES, "whole message is kept"))
 def test_whole_message_is_kept(counts: str, records: str, kept: bool) -> None:
     wire = bytes.fromhex(f"0001 0100 {counts} 00 0001 0001 {records}")
     assert decode(wire).whole == (wire if kept else b"")
@@ -252,11 +244,7 @@ def test_compressed_names_in_types_that_no_longer_may_have_them() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rrtype", "before", "names", "after"),
-    [(3, 0, 1, 0), (4, 0, 1, 0), (6, 0, 2, 20), (7, 0, 1, 0), (8, 0, 1, 0), (9, 0, 1, 0), (14, 0, 2, 0),
-     (15, 2, 1, 0), (17, 0, 2, 0), (18, 2, 1, 0), (21, 2, 1, 0), (33, 6, 1, 0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("rrtype", "before", "names", "after"), values(TABLES, "compressed names of all types of old"))  # fmt: skip
 def test_compressed_names_of_all_types_of_old(
     rrtype: int, before: int, names: int, after: int
 ) -> None:

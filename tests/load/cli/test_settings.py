@@ -25,7 +25,9 @@ from tests.load.captures import SECOND, packet, pcap
 from tests.load.clusters import with_block
 from tests.load.test_replay import WEB, query
 from tests.load.test_report import part, report, results
-from tests.support.tables import lines
+from tests.support.tables import lines, values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 CAPTURE = pcap([(at * SECOND, packet(query(WEB), client=at)) for at in range(1, 4)])
 A, STALE = encode(report(results())), encode(part(1, 2, results(stale=True)))
@@ -90,17 +92,7 @@ def test_refused(row: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert (out, said if begin == sentence else said[: len(begin)]) == ("", begin)
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "printed"),
-    [
-        ("merge 0.json 1.json -json all.json -html all.html", 0, "seed 7, by 2 generators"),
-        ("merge 0.json stale.json", 1, "limit      stale>0: FAILED, 10 (2.506%)"),
-        ("merge 0.json", 2, "NOT WHOLE  missing: part 1/2 after 2.0 s"),
-        ("merge -", 0, "400 due, 400 sent, 400 answered, 0 lost"),
-        ("compare a.json b.json", 0, "  a: 127.0.0.1 port 53  b: 127.0.0.1 port 53"),
-        ("compare a.json x/a.json", 0, "  a.json: 127.0.0.1 port 53  x/a.json: 127.0.0.1 port 53"),
-    ],
-)
+@pytest.mark.parametrize(("words", "status", "printed"), values(TABLES, "reports that were kept"))
 def test_reports_that_were_kept(
     words: str, status: int, printed: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

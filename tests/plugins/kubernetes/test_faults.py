@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -33,6 +34,9 @@ from tests.support.coroutines.eager import finish
 from tests.support.effort import tries
 from tests.support.plugins.requests import make_request, section
 from tests.support.plugins.setup import set_up
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 WEB, DB = "web.testns.svc.cluster.local.", "db.testns.svc.cluster.local."
 QUESTIONS = (
@@ -327,26 +331,12 @@ class Api:
         return rule, self.source.obstacles.all[-1]
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("watch away", ""),
-        ("watch forbidden endpointslices", ""),
-        ("watch forbidden pods", "pods are not watched; watched are services, endpointslices, namespaces"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "sentence"), values(TABLES, "what is watched"))
 def test_what_is_watched(text: str, sentence: str) -> None:
     assert why_never(read_rule(text.split()), [Api().plugin]) == sentence
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("freeze", "there is no kubernetes block, whose state it could be about"),
-        ("watch away", "no kubernetes block watches an API server; what they read is nothing"),
-        ("drop", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), values(TABLES, "no block"))
 def test_no_block(text: str, sentence: str) -> None:
     assert why_never(read_rule(text.split()), [object()]) == sentence
 

@@ -43,6 +43,9 @@ from tests.support.coroutines.event_loops import DEADLINE, run, until
 from tests.support.plugins.requests import make_request
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.plugins.setup import set_up
+from tests.support.tables import values
+
+TABLES = Path(__file__).with_name("tables.txt")
 
 ROUNDS = "bind 127.0.0.1\nerrors\n"
 
@@ -158,15 +161,7 @@ def test_a_reader_saves_no_snapshot(reads_only: bool, tmp_path: Path) -> None:
         coro.close()
 
 
-@pytest.mark.parametrize(
-    ("lost", "source", "is_restored"),
-    [
-        pytest.param(None, "watched", True, id="first start"),
-        pytest.param("", "watched", False, id="live"),
-        pytest.param("2026-01-02T03:04:05Z", "watched", True, id="API server away"),
-        pytest.param("", "other", True, id="other cluster"),
-    ],
-)
+@pytest.mark.parametrize(("lost", "source", "is_restored"), values(TABLES, "a snapshot is not restored in place of a live state"))  # fmt: skip
 async def test_a_snapshot_is_not_restored_in_place_of_a_live_state(
     lost: str | None, source: str, is_restored: bool, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ import hsdns
 from hsdns.plugins.python import module
 from hsdns.plugins.python.module import OwnCode, Turns, load, source_file
 from tests.support.coroutines.event_loops import run
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 
 TABLES = Path(__file__).with_name("tables.txt")
 
@@ -90,15 +90,7 @@ def test_an_installed_module_is_imported_once_and_not_watched(tmp_path: Path) ->
     assert source_file(found) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "origin"),
-    [
-        ("json", "json/__init__.py"),
-        ("antigravity", "of Python itself"),
-        ("dnslib", "dnslib/__init__.py"),
-        ("sys", "of Python itself"),
-    ],
-)
+@pytest.mark.parametrize(("name", "origin"), values(TABLES, "a file with the name of another module"))  # fmt: skip
 def test_a_file_with_the_name_of_another_module(tmp_path: Path, name: str, origin: str) -> None:
     path = write(tmp_path, f"{name}.py", "VALUE = 1\n")
     message = load_error(name, tmp_path)

@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
     "loadtest": 7_914,
-    "tests": 60_499,
+    "tests": 59_986,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -206,16 +206,16 @@ async def reading(
 
 
 async def read_clusters(
-    runtime: ServerRuntime, blocks: Sequence[Kubernetes], limit: float = WAIT
+    runtime: ServerRuntime, blocks: Sequence[Kubernetes], limit: float | None = None
 ) -> bool:
-    """Wait until the clusters of started blocks are read, or cannot be read; return False after `limit` seconds."""
+    """Wait until the clusters of started blocks are read, or cannot be read; return False after `limit` seconds, or WAIT."""
 
     def is_over() -> bool:
         # The content of files was read when their block started, and a right does not come by waiting.
         unread = [each for each in blocks if not each.store.synced]
         return all(each.source.silence(runtime.clock()) == 0.0 for each in unread)
 
-    return await runtime.wait_until(is_over, limit)
+    return await runtime.wait_until(is_over, WAIT if limit is None else limit)
 
 
 def say_unread(blocks: Sequence[Kubernetes]) -> None:
@@ -228,12 +228,13 @@ async def wait_for_clusters(
     blocks: Sequence[Kubernetes],
     *,
     is_whole: bool = True,
-    limit: float = WAIT,
+    limit: float | None = None,
 ) -> None:
     """Wait until the clusters of started blocks are read, the whole ones or what may be; raise CannotTell."""
+    seconds = WAIT if limit is None else limit
     check_read(
         blocks,
-        "" if await read_clusters(runtime, blocks, limit) else f" within {limit:g} seconds",
+        "" if await read_clusters(runtime, blocks, seconds) else f" within {seconds:g} seconds",
         is_whole=is_whole,
     )
 

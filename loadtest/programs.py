@@ -32,14 +32,12 @@ COREDNS: Final = "coredns"
 KNOT: Final = "knot"
 NSD: Final = "nsd"
 UNBOUND: Final = "unbound"
-DNSDIST: Final = "dnsdist"
 HSDNS: Final = "hsdns"
 PEER: Final = "CoreDNS"
 PEERS: Final = {
     KNOT: ("Knot DNS", "knotd", ("--version",)),
     NSD: ("NSD", "nsd", ("-v",)),
     UNBOUND: ("Unbound", "unbound", ("-V",)),
-    DNSDIST: ("dnsdist", "dnsdist", ("--version",)),
     COREDNS: (PEER, "coredns", ("-version",)),
 }
 TITLES: Final = {

@@ -22,13 +22,13 @@ from loadtest.answering.cluster import Cluster
 from loadtest.answering.drain import QUERIES, QuerySender
 from loadtest.answering.mixes import DNSPERF, DRAIN, Mix, fresh_names, queries, summarize
 from loadtest.answering.results import Results, Sample, WarmUp
-from loadtest.answering.servers import BACKENDS, RunSettings, Server
+from loadtest.answering.servers import RunSettings, Server
 from loadtest.bench import Progress
 from loadtest.dns import ask_all
 from loadtest.figures import percentile
 from loadtest.generators import counted, dnsperf_words, latencies, run, write_questions
 from loadtest.process import BenchmarkError
-from loadtest.programs import COREDNS, DICT, DNSDIST, ECHO, NATIVE, PURE, Program
+from loadtest.programs import COREDNS, DICT, ECHO, NATIVE, PURE, Program
 
 REPLAYING: Final = (ECHO, DICT)  # they repeat the replies of another server
 CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change, and they have a Corefile
@@ -147,19 +147,11 @@ class Run:
     def _start(self) -> None:
         wanted = sorted({mix.changes for mix in self._mixes})
         programs = [each for each in self._programs if each.key not in REPLAYING]
-        for program in sorted(programs, key=lambda each: each.key == DNSDIST):
-            backend = 0
-            if program.key == DNSDIST:
-                known = (self._running.get((key, 0)) for key in BACKENDS)
-                backend = next((server.port for server in known if server is not None), 0)
-                if not backend:
-                    names = ", ".join(BACKENDS)
-                    self.missing.append(f"{program.title}: none of its backends runs: {names}")
-                    continue
+        for program in programs:
             for changes in (each for each in wanted if not each or program.key in CHANGEABLE):
                 self._progress.log(f"starting {program.title}")
                 name = f"{program.key}-{changes}"
-                server = Server(self._settings, program, name, changes=changes, backend=backend)
+                server = Server(self._settings, program, name, changes=changes)
                 try:
                     self._running[program.key, changes] = self._stack.enter_context(server)
                 except BenchmarkError as error:
@@ -213,8 +205,6 @@ class Run:
 
     def _drain(self, sender: QuerySender, number: int, mix: Mix, server: Server) -> None:
         few, chosen = self._packets_of_round(mix, number)
-        if server.program.key == DNSDIST and not mix.fresh:
-            ask_all(server.port, chosen)  # its cache expires with the TTL
         sender.drain(server.process, server.port, few)
         done = sender.drain(server.process, server.port, chosen)
         if not done.answered:

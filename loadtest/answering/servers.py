@@ -27,7 +27,6 @@ from loadtest.process import BenchmarkError, Opened, Process
 from loadtest.programs import (
     COREDNS,
     DICT,
-    DNSDIST,
     ECHO,
     KNOT,
     NATIVE,
@@ -46,9 +45,7 @@ _FOREGROUND: Final = {
     KNOT: ("-c",),
     NSD: ("-d", "-c"),
     UNBOUND: ("-d", "-c"),
-    DNSDIST: ("--supervised", "--disable-syslog", "-C"),
 }
-BACKENDS: Final = (KNOT, NSD, PURE, NATIVE)  # dnsdist uses the first of these that runs
 
 
 class RunSettings(NamedTuple):
@@ -68,8 +65,7 @@ class RunSettings(NamedTuple):
 class Server(Opened):
     """A running server; a context manager.
 
-    `changes`: events per second in its cluster; `known`: the queries and replies of a mix, for a server without DNS;
-    `backend`: the port of the server behind a proxy.
+    `changes`: events per second in its cluster; `known`: the queries and replies of a mix, for a server without DNS.
     """
 
     process: Process
@@ -82,7 +78,6 @@ class Server(Opened):
         *,
         changes: int = 0,
         known: Sequence[tuple[bytes, bytes]] = (),
-        backend: int = 0,
         tcp: bool = False,
     ) -> None:
         super().__init__()
@@ -90,7 +85,7 @@ class Server(Opened):
         self._ports = Ports.free()
         self.port = self._ports.dns
         self._settings, self._changes, self._known = settings, changes, known
-        self._backend, self._tcp = backend, tcp
+        self._tcp = tcp
         self._folder = settings.folder / name
         self._folder.mkdir()
         self._processes: list[Process] = []  # the API server of CoreDNS, and the server
@@ -134,7 +129,7 @@ class Server(Opened):
             words = self._replaying()
         else:
             path = self._folder / "configuration"
-            known = {"folder": self._folder, "port": self.port, "backend": self._backend}
+            known = {"folder": self._folder, "port": self.port}
             zone = {"zone": ZONE, "zone_file": settings.zone_file}
             path.write_text(configuration(f"{key}.conf", **known, **zone))
             words = (*words, *_FOREGROUND[key], str(path))

@@ -208,7 +208,7 @@ async def reading(
 async def read_clusters(
     runtime: ServerRuntime, blocks: Sequence[Kubernetes], limit: float | None = None
 ) -> bool:
-    """Wait until the clusters of started blocks are read, or cannot be read; return False after `limit` seconds, or WAIT."""
+    """Wait until the clusters of started blocks are read, or cannot be read; False after `limit` seconds, or WAIT."""
 
     def is_over() -> bool:
         # The content of files was read when their block started, and a right does not come by waiting.

@@ -27,7 +27,7 @@ CODE_LINES = {
     "hsdns/audit": 984,
     "hsdns/authority": 779,
     "hsdns/causes": 1_227,
-    "hsdns/cli": 2_972,
+    "hsdns/cli": 2_973,
     "hsdns/cluster": 4_868,
     "hsdns/corefile": 1_358,
     "hsdns/doctor": 1_422,
@@ -49,8 +49,8 @@ CODE_LINES = {
     "hsdns/testing": 2_057,
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
-    "loadtest": 7_914,
-    "tests": 59_986,
+    "loadtest": 7_601,
+    "tests": 59_907,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -611,11 +611,15 @@ class Results:
 
 
 def mark_unknown(seconds: Collection[Second]) -> None:
-    """Set how many losses of each second may be the sender's."""
-    bad = {each.second for each in seconds if each.counts.late or each.dropped}
+    """Set how many losses of each second may be the sender's.
+
+    A query that comes at another time than planned makes a queue of bounded length drop at most one more, and a reply
+    for which the sender had no room is one loss.  So no more are unknown than both in and beside the second.
+    """
+    doubted = {each.second: each.counts.late + each.dropped for each in seconds}
     for each in seconds:
-        is_near = not bad.isdisjoint(range(each.second - 1, each.second + 2))
-        each.counts.unknown = each.counts.lost if is_near else 0
+        near = sum(doubted.get(each.second + step, 0) for step in (-1, 0, 1))
+        each.counts.unknown = min(each.counts.lost, near)
 
 
 def together(seconds: Iterable[Second]) -> Second:

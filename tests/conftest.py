@@ -117,3 +117,14 @@ def _folder_of_control_sockets() -> Iterator[Path]:
         del os.environ["XDG_RUNTIME_DIR"]
     else:
         os.environ["XDG_RUNTIME_DIR"] = before
+
+
+@pytest.fixture(autouse=True, scope="session")
+def resolv_conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Search domains and options of this machine decide nothing."""
+    path = tmp_path_factory.mktemp("machine") / "resolv.conf"
+    path.write_text("nameserver 127.0.0.1\n")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("hsdns.explanation.cli", "hsdns.plugins.kubernetes"):
+            patch.setattr(f"{module}.RESOLV_CONF", str(path))
+        yield

@@ -101,7 +101,7 @@ class AskerCommand(ClusterCommand):
     ] = None
     resolv_conf: Annotated[
         str,
-        flag(f"resolv.conf to use (default {RESOLV_CONF}); with -from, that of the node", "FILE"),
+        flag("resolv.conf to use (default /etc/resolv.conf); with -from, that of the node", "FILE"),
     ] = ""
     from_: Annotated[
         str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NS/POD")

@@ -43,6 +43,7 @@ ROWS = {
 @pytest.fixture(autouse=True)
 def folder(no_server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "WAIT", 0.2)
+    monkeypatch.setattr("hsdns.load.cli.cluster.PATIENCE", 0.2)
     Path("Corefile").write_text(COREFILE)
     Path("marking.py").write_text(MODULE)
     marks = ["-c", f"import pathlib; pathlib.Path({str(no_server / 'executed')!r}).touch()"]

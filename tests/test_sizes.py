@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
     "loadtest": 7_601,
-    "tests": 59_915,
+    "tests": 59_916,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

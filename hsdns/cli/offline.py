@@ -200,22 +200,20 @@ async def reading(
     blocks = kubernetes_blocks(configuration, within)
     plugins = [each for each in configuration.plugins if each.name not in without]
     async with started(configuration, plugins) as runtime:
-        await read_clusters(runtime, blocks)
+        await read_clusters(runtime, blocks, WAIT)
         say_unread(blocks)
         yield runtime, blocks
 
 
-async def read_clusters(
-    runtime: ServerRuntime, blocks: Sequence[Kubernetes], limit: float | None = None
-) -> bool:
-    """Wait until the clusters of started blocks are read, or cannot be read; False after `limit` seconds, or WAIT."""
+async def read_clusters(runtime: ServerRuntime, blocks: Sequence[Kubernetes], limit: float) -> bool:
+    """Wait until the clusters of started blocks are read, or cannot be read; return False after `limit` seconds."""
 
     def is_over() -> bool:
         # The content of files was read when their block started, and a right does not come by waiting.
         unread = [each for each in blocks if not each.store.synced]
         return all(each.source.silence(runtime.clock()) == 0.0 for each in unread)
 
-    return await runtime.wait_until(is_over, WAIT if limit is None else limit)
+    return await runtime.wait_until(is_over, limit)
 
 
 def say_unread(blocks: Sequence[Kubernetes]) -> None:
@@ -230,7 +228,10 @@ async def wait_for_clusters(
     is_whole: bool = True,
     limit: float | None = None,
 ) -> None:
-    """Wait until the clusters of started blocks are read, the whole ones or what may be; raise CannotTell."""
+    """Wait until the clusters of started blocks are read, the whole ones or what may be; raise CannotTell.
+
+    `limit` is in seconds; without one it is WAIT, which tests shorten.
+    """
     seconds = WAIT if limit is None else limit
     check_read(
         blocks,

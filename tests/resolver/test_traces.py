@@ -261,7 +261,7 @@ class Chance(Random):
         if end - packet.at < 1:
             return b  # it was answered
         servers = len({each.server for each in packets})
-        tries = sum(each.name == packet.name and each.rrtype == packet.rrtype and each.transport == packet.transport
+        tries = sum(each.qid == packet.qid and each.rrtype == packet.rrtype and each.transport == packet.transport
                     and each.at < packet.at for each in packets)  # fmt: skip
         longest = float(self.model.conf.timeout) * (1 << tries // servers)
         # Node ends a wait when it looks next, so that the wait itself was shorter.

@@ -9,6 +9,8 @@ import dns.dnssec
 import dns.name
 import dns.zone
 import pytest
+from dns.node import Node
+from dns.rdataset import Rdataset
 from dns.rdatatype import DNSKEY, SOA
 from dns.rdtypes.ANY.RRSIG import RRSIG
 
@@ -25,7 +27,7 @@ def contents(path: Path) -> list[str]:
     """The records of a signed zone, without times; all signatures are verified."""
     apex = dns.name.from_text("example.org.")
     zone = dns.zone.from_file(path, apex, relativize=False)
-    keys = {apex: zone.find_rdataset(apex, DNSKEY)}
+    keys: dict[dns.name.Name, Node | Rdataset] = {apex: zone.find_rdataset(apex, DNSKEY)}
     found = []
     for name, ttl, rdata in zone.iterate_rdatas():
         if isinstance(rdata, RRSIG):

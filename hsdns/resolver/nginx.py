@@ -89,5 +89,14 @@ class Nginx(Model):
         if not found:
             return Result((), NOT_FOUND, f"{name} exists, but has no address")
         ttl = min(each.ttl for each in taken.values() if each.addresses)
-        self._kept[name] = self.now + ttl + self.random.random(), tuple(found)
+        kept = self.keeps.seconds(ttl) + self.random.random()
+        self._kept[name] = self.now + kept, tuple(found)
         return found_at(name, found, types)
+
+
+class NginxValid(Nginx):
+    """nginx 1.22 with `resolver ... valid=10s`, measured."""
+
+    name = "nginx-valid"
+    used_by = "nginx with `resolver` and valid=10s"
+    keeps = Keeps(10, 10, "valid=10s of `resolver` is in place of the TTL")

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -34,12 +33,13 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from hsdns import colours
 from hsdns.ask.names import KINDS, NAMESPACE, Word, read_word, taken_for
 from hsdns.cli import source
 from hsdns.cli.command import (
     ANY,
-    FORMATS,
     IN_NAMESPACE,
+    OUTPUT,
     FlagError,
     columns,
     complain,
@@ -214,8 +214,7 @@ class Explain(AskerCommand):
     ] = None
     port: Annotated[int, flag("port of -server (default 53)", "PORT", name="p", low=1)] = 53
     o: Annotated[
-        str,
-        flag("format: text, a tree for a terminal (default), or json", "FORMAT", choices=FORMATS),
+        str, OUTPUT._replace(help="format: text, a tree for a terminal (default), or json")
     ] = "text"
 
     def run(self) -> int:
@@ -283,7 +282,7 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
     else:
         from hsdns.explanation.text import lines
 
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        colour = colours.are_shown(sys.stdout)
         say(*lines(found, columns(), colour=colour, with_history=with_history), shown=str)
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from hsdns.ask.names import Word, read_word
 from hsdns.assemble import Configuration
 from hsdns.cli import source
-from hsdns.cli.command import FORMATS, complain, flag, say
+from hsdns.cli.command import OUTPUT, complain, flag, say
 from hsdns.cli.offline import (
     CannotTell,
     Problems,
@@ -57,8 +57,7 @@ class Names(ClusterCommand):
         ),
     ] = None
     o: Annotated[
-        str,
-        flag("format: text, as in a zone file (default), or json", "FORMAT", choices=FORMATS),
+        str, OUTPUT._replace(help="format: text, as in a zone file (default), or json")
     ] = "text"
 
     def run(self) -> int:

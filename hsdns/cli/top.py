@@ -23,7 +23,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from hsdns.cli.command import FORMATS, flag, say
+from hsdns.cli.command import OUTPUT, flag, say
 from hsdns.cli.running_server import RunningServer, ServerCommand, ServerError
 from hsdns.wire import printable
 
@@ -50,8 +50,7 @@ class Top(ServerCommand):
     below: Annotated[str, flag("show only this name and those below it", "NAME", name="name")] = ""
     once: Annotated[bool, flag("print one picture and exit, as without a terminal")] = False
     o: Annotated[
-        str,
-        flag("format: text (default), or json, a line for each picture", "FORMAT", choices=FORMATS),
+        str, OUTPUT._replace(help="format: text (default), or json, a line for each picture")
     ] = "text"
 
     def run(self) -> int:

@@ -49,6 +49,7 @@ from hsdns.cli.command import (
 )
 from hsdns.cli.source import ClusterCommand
 from hsdns.resolver import USUAL
+from hsdns.resolver.stubs import STUBS
 from hsdns.wire.iana import RRType, type_to_text
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ NO_HISTORY: Final = (
 RESOLV_CONF: Final = "/etc/resolv.conf"
 PODS: Final = {each for each, kind in KINDS.items() if kind == "pod"}
 CLIENT: Final = frozenset(("from", "search", "ndots", "resolv-conf"))
-FLAGS: Final = ("program", "search", "ndots", "resolv-conf", "from", "cluster-dns")
+FLAGS: Final = ("program", "through", "search", "ndots", "resolv-conf", "from", "cluster-dns")
 
 
 class AskerCommand(ClusterCommand):
@@ -92,6 +93,9 @@ class AskerCommand(ClusterCommand):
             f"whose lookup, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
             "NAME",
         ),
+    ] = ""
+    through: Annotated[
+        str, flag(f"what passes its queries on: {', '.join(STUBS)} (default: nothing)", "NAME")
     ] = ""
     search: Annotated[
         str, flag("search domains in place of those of resolv.conf", "DOMAIN,...")
@@ -113,7 +117,7 @@ class AskerCommand(ClusterCommand):
 
     def asking(self) -> LookupQuestion:
         """The lookup that the words and flags describe; raise FlagError."""
-        from hsdns.explanation.question import LookupQuestion, read_name
+        from hsdns.explanation.question import LookupQuestion, read_name, read_through
 
         if "cluster-dns" in self.given and "from" not in self.given:
             raise FlagError("-cluster-dns is for a pod; add -from NAMESPACE/POD, or leave it out")
@@ -131,6 +135,7 @@ class AskerCommand(ClusterCommand):
             self.search,
             self.ndots_text,
             self.cluster_dns,
+            read_through(self.through),
         )
 
     @property

@@ -26,7 +26,7 @@ from hsdns.cli.command import ANY, OUTPUT, FlagError, columns, flag, say, say_te
 from hsdns.colours import GREEN, RED
 from hsdns.errors import OperatorError
 from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, name_at, say_meant
-from hsdns.resolver import MODELS
+from hsdns.resolver import model_of
 from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
 from hsdns.wire.iana import type_to_text
@@ -184,7 +184,7 @@ class Resolve(AskerCommand):
             raise OperatorError(str(error)) from None
 
         async def ask(resolver: str) -> LookupReport:
-            model = MODELS[resolver](used, Random(0))
+            model = model_of(resolver, used, Random(0), asked.through)
             transport = Sockets(model, (address, port), Random(), needs_server=True)
             return report_of(model, await look_up(model, name, asked.types, transport))
 

@@ -39,7 +39,7 @@ from hsdns.resolver.model import (
 )
 from hsdns.resolver.musl import LINE_LEN
 from hsdns.resolver.report import LookupReport, report_of
-from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list
+from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list, with_ndots
 from hsdns.resolver.stubs import STUBS
 from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub
 from hsdns.sources.api_server import ApiServer
@@ -104,6 +104,7 @@ class Setting(NamedTuple):
     blocked: tuple[tuple[str, Denial], ...] = ()
     through: str = ""
     registry: Registry = NO_REGISTRY
+    has_ipv6: bool = True
 
     @property
     def nameservers(self) -> str:
@@ -132,6 +133,8 @@ class Lookups:
         """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
         through = setting.through
         model = model_of(setting.resolver, setting.text, Random(0), through, setting.registry)
+        own = model.program if isinstance(model, Stub) else model
+        own.has_ipv6 = setting.has_ipv6
         servers, blocked = model.conf.nameservers, frozenset(dict(setting.blocked))
         if isinstance(model, Stub) and not model.captures:  # it is on the node
             model.blocked, blocked = blocked, frozenset()
@@ -181,7 +184,7 @@ class ClientPod(NamedTuple):
 
     `path` is NAMESPACE/NAME.  `denied` has the transports over which it cannot reach the cluster's DNS.
     `remarks` name the origins of the settings, and facts that were not seen.  `others` are more addresses at
-    which this server answers it, such as that of a server on its node.
+    which this server answers it, such as that of a server on its node.  `has_ipv6`: it may have an IPv6 address.
     """
 
     path: str
@@ -192,6 +195,7 @@ class ClientPod(NamedTuple):
     denied: tuple[tuple[str, Denial], ...] = ()
     remarks: tuple[str, ...] = ()
     others: frozenset[str] = frozenset()
+    has_ipv6: bool = True
 
     @property
     def servers(self) -> frozenset[str]:
@@ -219,8 +223,9 @@ class Client(NamedTuple):
     @property
     def settings(self) -> list[Setting]:
         """The settings of the lookups."""
-        pod, between = self.pod, (self.through, self.registry)
+        pod = self.pod
         servers, denied = (pod.servers, pod.denied) if pod is not None else (frozenset(), ())
+        between = self.through, self.registry, pod is None or pod.has_ipv6
         return [Setting(each, self.text, servers, denied, *between) for each in self.resolvers]
 
 
@@ -299,7 +304,7 @@ def _causes(
         yield ClientCause(
             f"{name} has {counted(dots, 'dot')} and ndots is {failed.ndots}, so {resolver} tries no search domain",
             f"set ndots to {dots + 1} or more, or use the whole name",
-            setting._replace(text=f"{setting.text}options ndots:{dots + 1}\n"),
+            setting._replace(text=with_ndots(setting.text, dots + 1)),
         )
     if not name.endswith("."):
         yield ClientCause(
@@ -394,10 +399,10 @@ def _needs_tcp(setting: Setting, failed: LookupReport) -> str:
 
 
 def _with_search(setting: Setting, search: Sequence[str], dots: int | None = None) -> Setting:
-    more = f"search {' '.join(search)}\n"
+    text = f"{setting.text}search {' '.join(search)}\n"
     if dots is not None and MODELS[setting.resolver].read(setting.text).ndots <= dots:
-        more += f"options ndots:{dots + 1}\n"
-    return setting._replace(text=setting.text + more)
+        text = with_ndots(text, dots + 1)
+    return setting._replace(text=text)
 
 
 def _shortened(text: str) -> str:
@@ -474,6 +479,7 @@ async def find_pod(
         tuple(everywhere.items()),
         tuple(remarks),
         frozenset(others),
+        not reading.addresses or any(":" in each for each in reading.addresses),
     )
 
 

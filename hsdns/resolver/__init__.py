@@ -17,16 +17,20 @@ from hsdns.resolver.cares import CAres
 from hsdns.resolver.dnspython import Dnspython, MongoDb
 from hsdns.resolver.glibc import Glibc
 from hsdns.resolver.go import Go
+from hsdns.resolver.hickory import Hickory
 from hsdns.resolver.jndi import Jndi
 from hsdns.resolver.model import Model
-from hsdns.resolver.musl import Musl, OldMusl
+from hsdns.resolver.musl import Musl, Nslookup, OldMusl
 from hsdns.resolver.netty import Netty
-from hsdns.resolver.nginx import Nginx
+from hsdns.resolver.nginx import Nginx, NginxValid
 from hsdns.resolver.programs import (
     DotNet,
     Envoy,
+    EnvoyLogical,
+    EnvoyTtl,
     GrpcCore,
     GrpcGo,
+    GrpcJava,
     Java,
     NginxStart,
     NodeFetch,
@@ -42,8 +46,8 @@ MODELS: Final[dict[str, type[Model]]] = {
     model.name: model
     for model in (
         Glibc, Musl, OldMusl, Go, CAres, NodeLookup, NodeFetch, NodeResolve, PythonSocket, Dnspython, MongoDb, Java,
-        Jndi, Netty, DotNet, Nginx, NginxStart, Envoy, GrpcGo,
-        GrpcCore,
+        Jndi, Netty, DotNet, Nginx, NginxValid, NginxStart, Envoy, EnvoyTtl, EnvoyLogical, GrpcGo, GrpcCore, GrpcJava,
+        Hickory, Nslookup,
     )
 }  # fmt: skip
 USUAL: Final = ("glibc", "musl", "go", "c-ares")  # the default

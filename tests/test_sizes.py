@@ -23,7 +23,7 @@ CODE_LINES = {
     "hsdns": 1_803,
     "hsdns/answer_table": 755,
     "hsdns/apiserver": 2_564,
-    "hsdns/ask": 621,
+    "hsdns/ask": 624,
     "hsdns/audit": 982,
     "hsdns/authority": 960,
     "hsdns/causes": 1_227,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_501,
     "hsdns/wire": 1_609,
     "loadtest": 7_689,
-    "tests": 60_113,
+    "tests": 59_917,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

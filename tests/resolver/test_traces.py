@@ -77,7 +77,6 @@ RCODES = {
 }  # fmt: skip
 OVERTAKEN = table("replies that overtook each other: the order in which they arrived")
 UNREAD = table("packets that were on their way when the lookup ended, so that the server never read them")  # fmt: skip
-TOLERANCES = table("seconds instead of TOLERANCE, where a process of the measurement was late itself")  # fmt: skip
 
 
 class Logged(NamedTuple):
@@ -511,7 +510,6 @@ def check_results(trace: Trace, replay: Replay) -> None:
 
 
 def check_times(trace: Trace, replay: Replay) -> None:
-    tolerance = float(TOLERANCES.get(str(trace), TOLERANCE))
     began: dict[float, float] = {}  # when a burst began: in the model, and as it was measured
     for logged, packet in replay.pairs:
         began[packet.at] = min(logged.at, began.get(packet.at, logged.at))
@@ -519,4 +517,4 @@ def check_times(trace: Trace, replay: Replay) -> None:
         began.setdefault(replay.results[0][1], seconds(trace.results[0]))
     late = [measured - modelled for modelled, measured in sorted(began.items())]
     # Each wait ended late by some milliseconds, which add up.
-    assert all(abs(b - a) <= tolerance for a, b in pairwise(late))
+    assert all(abs(b - a) <= TOLERANCE for a, b in pairwise(late))

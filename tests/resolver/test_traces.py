@@ -30,7 +30,7 @@ from hsdns.resolver.model import (
     Waiting,
 )
 from hsdns.resolver.musl import NO_ANSWER
-from hsdns.resolver.resolv_conf import Reader
+from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.resolver.stubs import STUBS
 from hsdns.resolver.stubs.resolved import ACCURACY, TIMEOUT
 from hsdns.resolver.stubs.stub import Stub
@@ -186,22 +186,26 @@ class Client(Model):
     """What asked the stub resolvers: both types from one socket, and what is not answered again after five seconds."""
 
     name = "client"
-    reader = Reader("the client", {})
+    reader = Reader("the client", switches("edns0", "use-vc"))
     is_slow = False  # it asks for the second type when the first is answered
     is_late = False  # its timer ends after those of the stub
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
-        port, taken = self.new_port("udp"), dict[int, Answer]()
-        for late in (-NOISE, NOISE / 2):
-            left, until = [each for each in types if each not in taken], self.now + 5 + late
-            until += 2 * NOISE * self.is_late
+        over = "tcp" if "use-vc" in self.conf.flags else "udp"
+        edns = 1232 if "edns0" in self.conf.flags else 0
+        port, taken = self.new_port(over), dict[int, Answer]()
+        for wait in (12.0,) if over == "tcp" else (5 - NOISE, 5 + NOISE / 2):
+            left = [each for each in types if each not in taken]
+            until = self.now + wait + 2 * NOISE * self.is_late
             while left or len(taken) < len(types):
                 if left and (not self.is_slow or len(taken) == types.index(left[0])):
-                    self.send("udp", 0, port, left[0], left.pop(0), name)
+                    self.send(over, 0, port, left[0], left.pop(0), name, edns=edns)
                     continue
                 arrival = yield until
                 if arrival is None:
                     break
+                if arrival[1].is_closed:
+                    return Result((), "closed", "")
                 if arrival[0].port == port:
                     taken.setdefault(arrival[0].rrtype, arrival[1])
         found = [each for rrtype in types if rrtype in taken for each in taken[rrtype].addresses]

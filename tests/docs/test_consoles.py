@@ -20,10 +20,10 @@ from loadtest.ports import free_port
 from tests.docs.test_examples import ROOT, Fence, as_pattern, fences
 from tests.support.clients.command import ENVIRON, HSDNS, run_command, serving
 
-CONTROL, FAULTS, RECORD, TROUBLES = (
-    [*fences(ROOT / "docs" / f"{name}.md")]
-    for name in ("control", "faults", "record", "troubleshooting")
+CONTROL, FAULTS, RECORD = (
+    [*fences(ROOT / "docs" / f"{name}.md")] for name in ("control", "faults", "record")
 )
+TROUBLES = [*fences(ROOT / "tests" / "docs" / "troubleshooting.md")]
 FOLDER = "XDG_RUNTIME_DIR"  # where the control socket of a server is
 pytestmark = pytest.mark.sockets
 

@@ -24,7 +24,7 @@ from hsdns.cluster.source import PodReading, PodUnreadable
 from hsdns.corefile.tree import did_you_mean
 from hsdns.explanation.question import LookupQuestion, QuestionError, overridden
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.resolver import MODELS, usual
+from hsdns.resolver import MODELS, model_of, usual
 from hsdns.resolver.model import (
     UNSEEN,
     Answer,
@@ -40,6 +40,8 @@ from hsdns.resolver.model import (
 from hsdns.resolver.musl import LINE_LEN
 from hsdns.resolver.report import LookupReport, report_of
 from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list
+from hsdns.resolver.stubs import STUBS
+from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.client_pod import USUAL_DNS
 from hsdns.sources.manifests import Manifests
@@ -92,13 +94,16 @@ class Setting(NamedTuple):
     """The settings of a lookup, apart from the name: the model, its resolv.conf, and the reachable servers.
 
     `servers` are the addresses of this server; other nameservers are not seen.  Without them all nameservers are this
-    server.  `blocked` has the transports that a NetworkPolicy denies.
+    server.  `blocked` has the transports that a NetworkPolicy denies.  `through` names a stub between, "" for none, and
+    `registry` has the Services that it may know.
     """
 
     resolver: str
     text: str
     servers: frozenset[str] = frozenset()
     blocked: tuple[tuple[str, Denial], ...] = ()
+    through: str = ""
+    registry: Registry = NO_REGISTRY
 
     @property
     def nameservers(self) -> str:
@@ -125,8 +130,11 @@ class Lookups:
 
     async def look_up(self, setting: Setting, name: str = "") -> LookupReport:
         """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
-        model = MODELS[setting.resolver](setting.text, Random(0))
-        servers = model.conf.nameservers
+        through = setting.through
+        model = model_of(setting.resolver, setting.text, Random(0), through, setting.registry)
+        servers, blocked = model.conf.nameservers, frozenset(dict(setting.blocked))
+        if isinstance(model, Stub) and not model.captures:  # it is on the node
+            model.blocked, blocked = blocked, frozenset()
         unseen: dict[int, str] = {}
         reasons: dict[int, str] = {}
 
@@ -134,7 +142,7 @@ class Lookups:
             if not setting.is_seen(servers[packet.server]):
                 why = f"{setting.nameservers} would answer for {packet.name}"
                 found = Response(None, why, not any(map(setting.is_seen, servers)))
-            elif packet.transport in dict(setting.blocked):
+            elif packet.transport in blocked:
                 found = Response(None)
             else:
                 found = await self._respond(packet, servers[packet.server])
@@ -195,7 +203,7 @@ class Client(NamedTuple):
     """The client: resolvers with a resolv.conf, of a Pod or not.
 
     `domain` is the cluster domain, `namespaces` are those of the cluster, `node` is the resolv.conf of the node, and
-    `added` are lines that override the resolv.conf.
+    `added` are lines that override the resolv.conf.  `through` and `registry` are those of the settings.
     """
 
     resolvers: tuple[str, ...]
@@ -205,14 +213,15 @@ class Client(NamedTuple):
     pod: ClientPod | None = None
     node: str = ""
     added: str = ""
+    through: str = ""
+    registry: Registry = NO_REGISTRY
 
     @property
     def settings(self) -> list[Setting]:
         """The settings of the lookups."""
-        if self.pod is None:
-            return [Setting(each, self.text) for each in self.resolvers]
-        servers, denied = self.pod.servers, self.pod.denied
-        return [Setting(each, self.text, servers, denied) for each in self.resolvers]
+        pod, between = self.pod, (self.through, self.registry)
+        servers, denied = (pod.servers, pod.denied) if pod is not None else (frozenset(), ())
+        return [Setting(each, self.text, servers, denied, *between) for each in self.resolvers]
 
 
 class ClientCause(NamedTuple):
@@ -579,7 +588,31 @@ async def client_of(
         domain = _domain_of(blocks)
         pod, text = None, node
     text = overridden(text, asking.search, asking.ndots)
-    return Client(asking.resolvers, text, domain, namespaces, pod, node, asking.added)
+    knows = bool(asking.through) and STUBS[asking.through].captures
+    registry = _registry(blocks, domain) if knows else NO_REGISTRY
+    return Client(
+        asking.resolvers,
+        text,
+        domain,
+        namespaces,
+        pod,
+        node,
+        asking.added,
+        asking.through,
+        registry,
+    )
+
+
+def _registry(blocks: Sequence[Kubernetes], domain: str) -> Registry:
+    """The addresses of Services with a cluster IP; those of headless ones are the same in the DNS."""
+    return {
+        f"{name.decode()}.{namespace.decode()}.svc.{domain}": list(
+            map(address_to_text, each.cluster_ips)
+        )
+        for block in blocks
+        for (namespace, name), each in block.store.services.values.items()
+        if each.cluster_ips
+    }
 
 
 def _cluster_dns(block: Kubernetes, given: str, reading: PodReading) -> tuple[str, str]:

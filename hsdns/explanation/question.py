@@ -14,6 +14,7 @@ from hsdns.cluster.address import reverse_name
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS, looks_up, usual
+from hsdns.resolver.stubs import STUBS
 from hsdns.wire import is_address
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
@@ -54,6 +55,7 @@ TYPES: Final = (RRType.A, RRType.AAAA)
 PARAMETERS: Final = {
     "from": "pod",
     "program": "resolvers",
+    "through": "through",
     "resolv-conf": "resolv_conf",
     "search": "search",
     "ndots": "ndots",
@@ -67,8 +69,7 @@ class LookupQuestion(NamedTuple):
 
     `pod` is NAMESPACE/NAME, or empty; `resolv_conf` is the text of the program's file, or with a pod that of its node.
     `search` (comma-separated) and `ndots` override its settings.  `cluster_dns` is the address of the cluster's DNS as
-    the
-    kubelet writes it, empty for the address of the Service.
+    the kubelet writes it, empty for the address of the Service.  `through` names a stub between, or is empty.
     """
 
     name: str
@@ -79,6 +80,7 @@ class LookupQuestion(NamedTuple):
     search: str = ""
     ndots: str = ""
     cluster_dns: str = ""
+    through: str = ""
 
     @property
     def added(self) -> str:
@@ -109,6 +111,7 @@ def from_parameters(given: Mapping[str, str]) -> LookupQuestion:
         given.get("search", ""),
         ndots,
         given.get("cluster-dns", ""),
+        read_through(given.get("through", "")),
     )
 
 
@@ -140,6 +143,14 @@ def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
     if not rrtype:
         return name, TYPES
     return name, (_read_type(rrtype),)
+
+
+def read_through(chosen: str) -> str:
+    """The name of a stub, or nothing; raise QuestionError."""
+    if chosen and chosen not in STUBS:
+        hint = did_you_mean(chosen, STUBS) or f"; there are {', '.join(STUBS)}"
+        raise QuestionError(f'there is no model of a stub resolver "{chosen}"{hint}')
+    return chosen
 
 
 def read_resolvers(chosen: str, types: Sequence[int]) -> tuple[str, ...]:

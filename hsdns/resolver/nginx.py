@@ -45,12 +45,13 @@ class Nginx(Model):
         super().__init__(text, random)
         self._next = 0  # server
         self._ports: dict[tuple[str, int], str] = {}
+        self._phase = random.uniform(0, 1.0)  # of a second, at which its clock began
         self._kept: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up without suffixes, unless its addresses are known."""
-        until, known = self._kept.get(name, (0.0, ()))
-        if until > self.now:
+        until, known = self._kept.get(name, (0, ()))
+        if known and until >= int(self.now + self._phase):
             return found_at(name, known, types)
         count, server, end = len(self.conf.nameservers), self._next, self.now + LONGEST
         self._next = (server + 1) % count
@@ -89,5 +90,14 @@ class Nginx(Model):
         if not found:
             return Result((), NOT_FOUND, f"{name} exists, but has no address")
         ttl = min(each.ttl for each in taken.values() if each.addresses)
-        self._kept[name] = self.now + ttl + self.random.random(), tuple(found)
+        until = int(self.now + self._phase) + self.keeps.seconds(ttl)
+        self._kept[name] = until, tuple(found)
         return found_at(name, found, types)
+
+
+class NginxValid(Nginx):
+    """nginx 1.22 with `resolver ... valid=10s`, measured."""
+
+    name = "nginx-valid"
+    used_by = "nginx with `resolver` and valid=10s"
+    keeps = Keeps(10, 10, "valid=10s of `resolver` is in place of the TTL")

@@ -162,7 +162,20 @@ def test_each_replica_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{service} at 127.0.0.1 port {right}: 8 of 8 answers are right" in printed["asked"]
     assert not {each["resource"] for each in printed["unchecked"]} & {"answers"}
     assert (
-        cli.main(["doctor", "shop/web", "-from", "saved.json", "-level", "note", "-o", "json"]) == 1
+        cli.main(
+            [
+                "doctor",
+                "shop/web",
+                "-source",
+                "manifests",
+                "saved.json",
+                "-level",
+                "note",
+                "-o",
+                "json",
+            ]
+        )
+        == 1
     )
     assert json.loads(capsys.readouterr().out) == printed
 
@@ -379,7 +392,7 @@ def test_a_pod_is_asked_from(
     reasons, answers = [], []
     with api(OBJECTS) as url:
         for found in ([("HS231", "error", "Pod shop/web-0")], [], []):
-            printed = run(capsys, url, "shop/web", "-from-pod", "shop/web-0")
+            printed = run(capsys, url, "shop/web", "-from", "shop/web-0")
             assert of_servers(printed) == found
             lacking = {each["resource"]: each["reason"] for each in printed["unchecked"]}
             reasons.append(lacking.get("from-pod", ""))

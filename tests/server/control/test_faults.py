@@ -49,7 +49,7 @@ async def test_a_rule_comes_bites_and_goes() -> None:
         assert (await server.reloadable.ask(WEB)).startswith("1 REFUSED")
         await add(server, "delay 1ms type SRV named y")
         found = await server.get("/v1/faults")
-        assert short(found) == [("x", "active", 1, "control API"), ("y", "standing", 0, "control API")]  # fmt: skip
+        assert short(found) == [("x", "active", 1, "control API"), ("y", "active", 0, "control API")]  # fmt: skip
         assert short(await server.get("/v1/faults?name=y")) == [("y", "active", 0, "control API")]  # fmt: skip
         removed = await server.get("/v1/faults?name=x", "DELETE")
         assert short(removed) == [("x", "removed", 1, "control API")]

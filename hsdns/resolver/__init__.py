@@ -39,7 +39,7 @@ from hsdns.resolver.programs import (
     PythonSocket,
 )
 from hsdns.resolver.stubs import STUBS
-from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry
+from hsdns.resolver.stubs.stub import NOTHING, Between
 from hsdns.wire.iana import RRType
 
 MODELS: Final[dict[str, type[Model]]] = {
@@ -61,18 +61,17 @@ def usual(types: Sequence[int]) -> tuple[str, ...]:
     return USUAL if {*types} <= {*addresses} else _USUAL_OF.get(types[0], _OTHER)
 
 
-def model_of(
-    program: str, text: str, random: Random, through: str = "", registry: Registry = NO_REGISTRY
-) -> Model:
-    """The model of a program with a resolv.conf; `through` names a stub, "" for none, which has those nameservers."""
-    if not through:
+def model_of(program: str, text: str, random: Random, through: Between = NOTHING) -> Model:
+    """The model of a program with a resolv.conf, or of a stub and the program."""
+    if not through.name:
         return MODELS[program](text, random)
-    stub, seen = STUBS[through], text
+    stub, seen = STUBS[through.name], text
     if not stub.captures:  # it is the only nameserver
         lines = text.splitlines(keepends=True)
         servers = [each for each in lines if each.split()[:1] == ["nameserver"]]
         seen = "".join(each for each in lines if each not in servers[1:])
-    return stub(text, random, MODELS[program](seen, random), registry)
+    own = MODELS[program](seen, random)
+    return stub(through.text or text, random, own, through.registry)
 
 
 def looks_up(name: str, types: Sequence[int]) -> bool:

@@ -32,6 +32,9 @@ CODES: Final = {
 UNAVAILABLE: Final = "UNAVAILABLE: Unable to resolve host"
 
 
+CANCELLED: Final = "DNS query cancelled"
+
+
 class NodeResolve(CAres):
     """dns.resolve() and its kin of Node 20, with c-ares 1.34; measured, src/cares_wrap.cc.
 
@@ -116,16 +119,44 @@ class GrpcCore(CAres):
     types = (RRType.A, RRType.AAAA)
     keeps = Keeps(30, 30, "it looks a name up again when a connection breaks, at most every 30 s")
     has_edns = caches = leaves_late_socket = False
+    tick, behind = 1.0, 0.0
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
-        """Look up A and AAAA side by side, each through the search list on its own."""
+        """Look up A and AAAA side by side, each through the search list on its own.
+
+        When c-ares closes the socket of a server that failed, at its next look, all that still runs is cancelled.
+        """
         self._sockets.clear()
-        ended = yield from together(self, {each: self._walk(name, [each]) for each in types})
-        found = [address for _, result in ended for address in result.addresses]
+        ended: list[Result] = []
+        lookup = together(self, {each: self._noted(name, each, ended) for each in types})
+        arrival, end, server = None, inf, 0
+        while self.now < end:
+            try:
+                until = lookup.send(arrival)
+            except StopIteration:
+                break
+            if arrival is not None and arrival[1].is_closed:
+                self.outbox.clear()
+                end = self.now
+            elif arrival is None:
+                moved = any(each.server != server for each in self.outbox)
+                again = self.now and any(each.transport == "tcp" for each in self.outbox)
+                end = self.now if again else min(end, self.now + self.tick) if moved else end
+            if self.now < end:
+                server = self.outbox[-1].server if self.outbox else server
+                arrival = yield min(until or end, end)
+        else:
+            ended.append(Result((), CANCELLED, f"{name}: c-ares closed a socket"))
+        found = [address for result in ended for address in result.addresses]
         return next(
-            (each._replace(addresses=tuple(found)) for _, each in ended if each.addresses),
-            ended[-1][1],
+            (each._replace(addresses=tuple(found)) for each in ended if each.addresses),
+            ended[-1],
         )
+
+    def _noted(self, name: str, rrtype: int, ended: list[Result]) -> Waiting:
+        result = yield from self._walk(name, [rrtype])
+        ended.append(result)
+        return result
 
 
 class GrpcGo(Go):
@@ -137,11 +168,15 @@ class GrpcGo(Go):
     keeps = Keeps(30, 30, "it looks a name up again when a connection breaks, at most every 30 s")
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
-        """Look up the addresses, then the service config, which is a TXT record, through the search list, too."""
+        """Look up the addresses, then the service config, which is a TXT record, through the search list, too.
+
+        It takes an error that is not temporary for no addresses.
+        """
         result = yield from super().lookup(name, types)
-        if not result.error or result.error == go.NO_HOST:
-            yield from super().lookup(f"_grpc_config.{name}", [RRType.TXT])
-        return result
+        if isinstance(result.error, go.Temporary):
+            return result
+        yield from super().lookup(f"_grpc_config.{name}", [RRType.TXT])
+        return result._replace(error="produced zero addresses" if result.error else "")
 
 
 class NodeLookup(Glibc):
@@ -165,6 +200,7 @@ class NodeFetch(NodeLookup):
     name = "node-fetch"
     used_by = "Node's fetch and undici, in Debian images"
     types = (RRType.A, RRType.AAAA)
+    looks_at_own_address = True
     LONGEST: Final = (
         10.5  # seconds: the timeout of a connection, at which it looks each half second
     )
@@ -172,7 +208,7 @@ class NodeFetch(NodeLookup):
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up, and give up when the connection does."""
         end, arrival = self.now + self.LONGEST, None
-        lookup = super().lookup(name, types)
+        lookup = super().lookup(name, self.own(types))
         while self.now < end:
             try:
                 deadline = lookup.send(arrival)
@@ -226,7 +262,7 @@ class _Keeping(Glibc):
         """Look a name up, unless its result is known."""
         until, result = self._kept.get(name, (0.0, Result((), "", "")))
         if until <= self.now:
-            result = yield from super().lookup(name, types)
+            result = yield from super().lookup(name, self.own(types))
             kept = self.keeps.least if result.addresses else self.keeps_errors
             self._kept[name] = self.now + kept, result
         return result
@@ -237,6 +273,7 @@ class NginxStart(_Keeping):
 
     name = "nginx-start"
     used_by = "nginx without `resolver`: names in upstream and proxy_pass"
+    looks_at_own_address = True
     keeps = Keeps(
         inf, inf, "without `resolver` a name is looked up when nginx starts or reloads only"
     )

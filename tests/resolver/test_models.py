@@ -21,6 +21,7 @@ from hsdns.resolver.model import (
 )
 from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
 from hsdns.resolver.stubs import STUBS
+from hsdns.resolver.stubs.stub import Between
 from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
 from tests.resolver.test_traces import ALIASES, ALL, PROGRAMS
 from tests.support.resolvers.lookups import trace_of
@@ -57,7 +58,7 @@ def test_lookups(row: str, expected: str) -> None:
         word = answers.get(query, answers.get(packet.name, "NXDOMAIN"))
         return FATES[word] if word in FATES else (0.0, Answer(rcode_from_text(word)))
 
-    model = model_of(resolver, text, Random(0), through)
+    model = model_of(resolver, text, Random(0), Between(through))
     packets, _, _, result = trace_of(model, name, types, ask)
     sent = [f"{type_to_text(each.rrtype)} {each.name}" for each in packets]
     shown = {"queries": ", ".join(sent), "error": result.error, "why": result.why}

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from math import inf
 from random import Random
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from hsdns.resolver.model import Answer, Arrival, Exchange, Model, Packet, Waiting, within
 from hsdns.resolver.resolv_conf import Reader
@@ -24,6 +24,17 @@ READER: Final = Reader("a stub resolver", {}, most_servers=1 << 30, searches=Fal
 NO_REGISTRY: Final[Registry] = {}
 FAILED: Final = Answer(Rcode.SERVFAIL)
 UDP_SIZE: Final = 512  # octets of a reply without EDNS
+
+
+class Between(NamedTuple):
+    """A stub by its name, "" for none, the Services that it may know, and its resolv.conf, "" for the program's."""
+
+    name: str = ""
+    registry: Registry = NO_REGISTRY
+    text: str = ""
+
+
+NOTHING: Final = Between()
 
 
 class Stub(Model):

@@ -102,7 +102,11 @@ def test_faults(fence: Fence) -> None:
             end = time.monotonic() + 30
             found = printed(command.replace(" 1053", f" {port}"))
             # A server dies after it has said that it has the rule, so the one before may still answer.
-            while "nothing listens" in expected and not wanted.fullmatch(found) and time.monotonic() < end:
+            while (
+                "nothing listens" in expected
+                and not wanted.fullmatch(found)
+                and time.monotonic() < end
+            ):
                 found = printed(command.replace(" 1053", f" {port}"))
             assert wanted.fullmatch(found), found
 

@@ -49,7 +49,7 @@ STATES: Final = {"standing": YELLOW}
 LAST: Final = 1000  # queries on which a rule is tried
 MOST: Final = 20  # lines shown for them
 DRY_RUN: Final = "dry-run"
-USAGE: Final = """hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes; or try it
+USAGE: Final = """hsdns fault add RULE [FLAG...]     add a rule, for 10 minutes unless it has "for"
        hsdns fault import FILE [FLAG...]  add the rules of DNSChaos objects (FILE or -)
        hsdns fault list [FLAG...]         show the rules and their hits
        hsdns fault watch [FLAG...]        show each hit as it happens
@@ -93,7 +93,7 @@ class Fault(ServerCommand):
 
     dry_run: Annotated[
         bool,
-        flag(f"say which of the last {LAST} queries the rule would have hit; it does not stand"),
+        flag(f"show which of the last {LAST} queries the rule would have hit, without adding it"),
     ] = False
     about: Annotated[
         str | None,
@@ -183,7 +183,7 @@ class Fault(ServerCommand):
             say(*(_hit_text(each) if is_endless else _rule_text(each)), flush=True, words=STATES)
             is_empty = False
         if is_empty:
-            say("no rule stands")
+            say("no active rules")
 
     def _run_scenarios(self, command: str, words: Sequence[str]) -> int:
         """Run one of the commands; return the exit status; raise FlagError, ScenarioError or ServerError."""
@@ -243,7 +243,7 @@ def _rule_text(rule: dict[str, Any]) -> list[str]:
         facts.append("1 restart" if hits == 1 else f"{hits} restarts")
     else:
         facts.append(f"{hits} of {rule['queries']} {counts} hit")
-    if rule["place"] != "control door":
+    if rule["place"] != "control API":
         facts.append(f"from {rule['place']}")
     return [f"{rule['name']}: {', '.join(facts)}", f"  {rule['rule']}"]
 

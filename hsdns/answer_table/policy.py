@@ -20,7 +20,10 @@ from hsdns.answer_table.capabilities import (
     Cacheable,
     CountsCacheHits,
     CountsHits,
+    Forwards,
     LogsHits,
+    StoresForwarded,
+    Storing,
     TreatsAlike,
 )
 from hsdns.answer_table.recompute import link_recompute, skips_recompute
@@ -100,6 +103,16 @@ class BlockPolicy:
             skips_recompute(each) or (has(each, TreatsAlike) and each.treats_alike(zone))
             for each in before
         )
+
+    def forwarding(self, zone: Name) -> tuple[Forwards, Storing] | None:
+        """What compiled code may forward the names of a zone with, and how it stores the replies."""
+        last, cache = self._handlers[-1], self.cache
+        if not all(getattr(each, "skips_forwarded", False) for each in self._handlers):
+            return None
+        if not has(last, Forwards) or cache is None or not has(cache, StoresForwarded):
+            return None
+        storing = cache.storing(zone)
+        return None if storing is None else (last, storing)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Names in a zone that handlers before the source may answer, or count individually; None for any name."""

@@ -10,7 +10,7 @@ Rule 2: four attributes need no protocol: `skips_recompute` of a handler without
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.chain import Next, Request
@@ -150,6 +150,9 @@ class CountsCacheHits(Protocol):
 
     def count_cache_hits(self, server: str, kind: str, hits: int, misses: int) -> None:
         """Add what the answer table has counted."""
+
+    def count_forwarded(self, server: str, entries: Mapping[str, int]) -> None:
+        """Set the number of entries of each kind that the answer table has from compiled code."""
 
     def note_made(
         self,

@@ -106,13 +106,14 @@ class BlockPolicy:
 
     def forwarding(self, zone: Name) -> tuple[Forwards, Storing] | None:
         """What compiled code may forward the names of a zone with, and how it stores the replies."""
-        last, cache = self._handlers[-1], self.cache
         if not all(getattr(each, "skips_forwarded", False) for each in self._handlers):
             return None
-        if not has(last, Forwards) or cache is None or not has(cache, StoresForwarded):
+        forward = next((each for each in self._handlers if has(each, Forwards)), None)
+        cache = next((each for each in self._handlers if has(each, StoresForwarded)), None)
+        if forward is None or cache is None or forward is not self._handlers[-1]:
             return None
         storing = cache.storing(zone)
-        return None if storing is None else (last, storing)
+        return None if storing is None else (forward, storing)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Names in a zone that handlers before the source may answer, or count individually; None for any name."""

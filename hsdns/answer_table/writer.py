@@ -21,11 +21,12 @@ Rule 3: it makes addresses, SRV and PTR records of Services with and without a C
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from hsdns.answer_table.capabilities import Forwards
+from hsdns.answer_table.capabilities import CountsCacheHits, Forwards
 from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones, NumerousNames
 from hsdns.answer_table.policy import BlockPolicy
@@ -226,9 +227,14 @@ class AnswerTableWriter:
         self._forwards.append(forward)
 
     def count_forwarded(self) -> None:
-        """Add what compiled code has counted of upstreams."""
+        """Add what compiled code has counted of upstreams, and of what it stores."""
         for each in self._forwards:
             each.count_forwarded()
+        stored: dict[CountsCacheHits, Counter[str]] = defaultdict(Counter)
+        for cache, kind, count in self.hits.forwarded() if self._forwards else ():
+            stored[cache][kind] += count
+        for cache, counts in stored.items():
+            cache.count_forwarded(self.server, counts)
 
     def dependencies(self) -> Dependencies:
         """A new record of the dependencies of one reply."""

@@ -73,6 +73,7 @@ class AnswerTableStatistics(NamedTuple):
     stale: int
     evicted: int
     not_plain: int
+    forwarded: list[tuple[int, int]]
 
 class BatchStatistics(NamedTuple):
     received: int

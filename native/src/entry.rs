@@ -54,8 +54,8 @@ pub struct Entry {
     frequency: AtomicU8,
     /// Whether it is in the main queue (s3fifo.rs).
     pub is_in_main: bool,
-    /// Whether queries with and without an OPT record have it.
-    pub is_shared: bool,
+    /// Stored by a forwarder: queries with and without an OPT record have it.
+    pub is_forwarded: bool,
     log: bool,
 }
 
@@ -127,7 +127,7 @@ impl Entry {
             rotation: rotation.unwrap_or_default(),
             frequency: AtomicU8::new(0),
             is_in_main: false,
-            is_shared: false,
+            is_forwarded: false,
             log: terms.log,
         }
     }
@@ -257,7 +257,7 @@ impl Entry {
     /// Become what `cache` answers with from the second query on: with AA, and whether or not there is an OPT record.
     pub fn be_cached(&mut self) {
         self.flags |= AA;
-        self.is_shared = true;
+        self.is_forwarded = true;
     }
 
     /// Let the first hit count as a miss of `cache`, because no client has queried it yet.

@@ -12,6 +12,7 @@
 //! Rule 6: larger payload sizes of queries are lowered to `max_payload` of the entry or negative zone before the reply
 //!         is written.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
@@ -60,6 +61,8 @@ struct Inner {
     free: Vec<u32>,
     queues: Queues,
     negative_zones: Vec<NegativeZone>,
+    /// The number of entries that forwarders have stored, by the row of counters for their hits.
+    forwarded: BTreeMap<u32, u64>,
 }
 
 /// The memory of a new entry, and that of all.
@@ -83,7 +86,7 @@ struct Changes {
 }
 
 /// The contents of a table, and its counts so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// Entries now.
     pub entries: u64,
@@ -97,6 +100,8 @@ pub struct Statistics {
     pub refused: u64,
     /// Entries that were evicted.
     pub evicted: u64,
+    /// The number of entries that forwarders have stored, by the row of counters for their hits.
+    pub forwarded: Vec<(u32, u64)>,
 }
 
 /// A hit found by peek(): of an entry, or of a negative zone.
@@ -134,6 +139,7 @@ impl AnswerTable {
             free: Vec::new(),
             queues: Queues::new(capacity),
             negative_zones: Vec::new(),
+            forwarded: BTreeMap::new(),
         };
         Self {
             versions,
@@ -435,6 +441,7 @@ impl AnswerTable {
         inner.slots.hashes.clear();
         inner.free.clear();
         inner.queues.clear();
+        inner.forwarded.clear();
     }
 
     /// The log ring.
@@ -450,9 +457,17 @@ impl AnswerTable {
 
     /// The contents of the table, and its counts so far.
     pub fn statistics(&self) -> Statistics {
-        let (entries, octets) = {
+        let (entries, octets, forwarded) = {
             let inner = read(&self.inner);
-            (inner.index.len(), inner.queues.octets())
+            (
+                inner.index.len(),
+                inner.queues.octets(),
+                inner
+                    .forwarded
+                    .iter()
+                    .map(|(&group, &count)| (group, count))
+                    .collect(),
+            )
         };
         let changes = *lock(&self.changes);
         Statistics {
@@ -462,6 +477,7 @@ impl AnswerTable {
             stored: changes.stored,
             refused: changes.refused,
             evicted: changes.evicted,
+            forwarded,
         }
     }
 }
@@ -605,7 +621,7 @@ impl Reading<'_> {
         let key = query.other_key();
         let hash = self.table.hasher.hash_one(&key[..]);
         let entry = self.find(&key, Place { hash, slot: None })?;
-        self.valid(entry, now).filter(|_| entry.is_shared)
+        self.valid(entry, now).filter(|_| entry.is_forwarded)
     }
 
     fn find(&self, key: &[u8], place: Place) -> Option<&Entry> {
@@ -672,10 +688,14 @@ impl Inner {
         if renewed {
             entry.unmark();
         }
+        if entry.is_forwarded {
+            *self.forwarded.entry(entry.group).or_default() += 1;
+        }
         let same = |&slot: &u32| self.slots.is_of(slot, entry.key());
         if let Some(slot) = self.index.find(hash, same) {
             let place = &mut self.slots.entries[slot as usize];
             if let Some(old) = place {
+                forget(&mut self.forwarded, old);
                 entry.inherit(old, renewed, now);
                 self.queues.resize(old.is_in_main, old.memory_len(), octets);
             }
@@ -704,11 +724,22 @@ impl Inner {
             };
             let hash = self.slots.hashes[slot as usize];
             self.index.remove(hash, slot);
-            self.slots.entries[slot as usize] = None;
+            if let Some(entry) = self.slots.entries[slot as usize].take() {
+                forget(&mut self.forwarded, &entry);
+            }
             self.free.push(slot);
             evicted += 1;
         }
         evicted
+    }
+}
+
+fn forget(forwarded: &mut BTreeMap<u32, u64>, entry: &Entry) {
+    if let Some(count) = forwarded
+        .get_mut(&entry.group)
+        .filter(|_| entry.is_forwarded)
+    {
+        *count -= 1;
     }
 }
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
@@ -314,6 +314,11 @@ class Cache(Plugin):
     def count_cache_hits(self, server: str, kind: str, hits: int, misses: int) -> None:
         """Add the counts of the answer table."""
         self._counts.add(server, kind, hits, misses)
+
+    def count_forwarded(self, server: str, entries: Mapping[str, int]) -> None:
+        """Set the number of entries of each kind that the answer table has from compiled code."""
+        self._counts.forwarded[server] = entries
+        self._counts.count_stored(server, "", SUCCESS, 0, self.success.store, self.denial.store)
 
     def note_made(self, server: str, kind: str, ttl: int, key: Key, now: float) -> None:
         """Store a marker for a reply about the cluster that did not come through handle(), if there is none."""

@@ -119,6 +119,7 @@ static TABLE_STATISTICS: NamedTuple = NamedTuple::new(
         "stale",
         "evicted",
         "not_plain",
+        "forwarded",
     ],
 );
 static MISS: NamedTuple = NamedTuple::new("Miss", &["query", "address", "control"]);
@@ -722,6 +723,7 @@ impl AnswerTable {
             now.totals.stale,
             now.evicted,
             now.totals.not_plain,
+            now.forwarded,
         ))
     }
 }

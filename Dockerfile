@@ -24,8 +24,8 @@ COPY --from=rust /usr/local/cargo /usr/local/cargo
 RUN python3 -m venv /build
 WORKDIR /source
 # The layers that change seldom first: the packages, pinned with their hashes.
-COPY requirements/run.txt requirements/
-RUN python -m pip install --require-hashes -r requirements/run.txt
+COPY requirements/run.txt requirements/extras.txt requirements/
+RUN python -m pip install --require-hashes -r requirements/run.txt -r requirements/extras.txt
 COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE ./
 COPY native native
 COPY hsdns hsdns

@@ -18,7 +18,8 @@ Rule 1: a plugin that does not say otherwise is ready from the start.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
 
@@ -166,6 +167,18 @@ class Block(NamedTuple):
     def path(self, text: str) -> str:
         """Resolve a path of a directive: relative paths are relative to the block's `root`."""
         return os.path.join(self.root, text)
+
+
+@contextmanager
+def extra(name: str, directive: Directive) -> Iterator[None]:
+    """Import packages that only an extra of hsdns installs; raise CorefileError if they are missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise directive.name.error(
+            f'"{directive.name.text}" needs the Python package {error.name}, which is not installed; install '
+            f'hsdns with the extra that has it: pip install "hsdns-server[{name}]"'
+        ) from None
 
 
 class Plugin:

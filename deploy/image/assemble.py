@@ -7,8 +7,9 @@ Rule 1: copies the interpreter that runs this script, with the packages that it 
 Rule 2: shared libraries all go to the folder of libc.  An interpreter with a file capability runs in the
         loader's secure mode, which ignores $ORIGIN and LD_LIBRARY_PATH and uses the system's folders only.
 Rule 3: the library that reads kubeconfigs is left out unless it is asked for: in a pod there is a service account.
-Rule 4: `hsdns top` draws with rich, which is there without the packages that rich itself needs for other things.
-Rule 5: the image writes nothing when it runs, so with `--final` bytecode is compiled here and never checked again.
+Rule 4: the extras of plugins are there, since a Corefile may have any of them.
+Rule 5: `hsdns top` draws with rich, which is there without the packages that rich itself needs for other things.
+Rule 6: the image writes nothing when it runs, so with `--final` bytecode is compiled here and never checked again.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ WITHOUT_FILES: Final = re.compile(
 )
 # What reads a kubeconfig; the packages that only it needs are left out with it.
 OF_KUBECONFIGS: Final = "kubernetes-asyncio"
+# The extras of plugins, and what is needed only to build what they need.
+EXTRAS: Final = ("dnssec", "geoip")
+NOT_OF_EXTRAS: Final = frozenset({"pycparser"})
 # What rich, with which `hsdns top` draws, needs to highlight code and to read Markdown: four times its size.
 NOT_OF_TOP: Final = frozenset({"pygments", "markdown-it-py"})
 
@@ -126,26 +130,36 @@ def copy_packages(folder: Path, *, kubeconfig: bool) -> None:
 
 def required(*, kubeconfig: bool) -> Iterator[importlib.metadata.Distribution]:
     """The dependencies of hsdns and `hsdns top`, including indirect ones; raise CannotAssemble if one is missing."""
-    waiting: list[str] = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
-    seen = set(NOT_OF_TOP) if kubeconfig else {OF_KUBECONFIGS, *NOT_OF_TOP}
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    waiting: list[str] = [*project["dependencies"]]
+    for each in EXTRAS:
+        waiting += project["optional-dependencies"][each]
+    seen = {*NOT_OF_TOP, *NOT_OF_EXTRAS, *([] if kubeconfig else [OF_KUBECONFIGS])}
     while waiting:
         requirement, _, marker = waiting.pop().partition(";")
-        named = re.match(r"[\w.-]+", requirement)
+        named = re.match(r"[\w.-]+(\[[\w.-]+\])?", requirement)
         assert named, requirement
         name = re.sub(r"[-_.]+", "-", named[0]).lower()
-        if name in seen or "extra" in marker:
+        if name in seen:
             continue
         seen.add(name)
+        name, _, extra = name.strip("]").partition("[")
         try:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
-            if marker:  # not needed on this version of Python, or it would be installed
+            if (
+                marker and "extra" not in marker
+            ):  # not needed on this version of Python, or it would be installed
                 continue
             raise CannotAssemble(
-                f"{name} is not installed; requirements/run.txt lists it"
+                f"{name} is not installed; requirements/run.txt or extras.txt lists it"
             ) from None
         yield distribution
-        waiting += distribution.requires or []
+        waiting += (
+            each
+            for each in distribution.requires or []
+            if "extra ==" not in each or (extra and f"extra == '{extra}'" in each)
+        )
 
 
 def copy_shared_libraries(root: Path) -> None:

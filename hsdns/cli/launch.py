@@ -224,6 +224,8 @@ class ServeOptions:
     keeps_queries: bool = False
     # The control door accepts rules of faults.
     faults: bool = False
+    # The exit status if it cannot start.
+    bad: int = 1
 
 
 def serve(source: CorefileSource, options: ServeOptions) -> int:
@@ -298,7 +300,7 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
         start.drop()
     except (CorefileError, StartError) as error:
         complain(error)
-        return 1
+        return options.bad
     if not server.is_serving:
         return await server.run()
     memory.keep()

@@ -131,6 +131,7 @@ class Serve(SourceOptions):
                 control_token=token,
                 keeps_queries=True,
                 faults=self.faults,
+                bad=self.bad,
             ),
         )
 

@@ -14,6 +14,8 @@ from hsdns.cluster.address import reverse_name
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS, looks_up, usual
+from hsdns.resolver.resolv_conf import with_ndots
+from hsdns.resolver.stubs import STUBS
 from hsdns.wire import is_address
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
@@ -54,6 +56,7 @@ TYPES: Final = (RRType.A, RRType.AAAA)
 PARAMETERS: Final = {
     "from": "pod",
     "program": "resolvers",
+    "through": "through",
     "resolv-conf": "resolv_conf",
     "search": "search",
     "ndots": "ndots",
@@ -67,8 +70,7 @@ class LookupQuestion(NamedTuple):
 
     `pod` is NAMESPACE/NAME, or empty; `resolv_conf` is the text of the program's file, or with a pod that of its node.
     `search` (comma-separated) and `ndots` override its settings.  `cluster_dns` is the address of the cluster's DNS as
-    the
-    kubelet writes it, empty for the address of the Service.
+    the kubelet writes it, empty for the address of the Service.  `through` names a stub between, or is empty.
     """
 
     name: str
@@ -79,6 +81,7 @@ class LookupQuestion(NamedTuple):
     search: str = ""
     ndots: str = ""
     cluster_dns: str = ""
+    through: str = ""
 
     @property
     def added(self) -> str:
@@ -109,17 +112,17 @@ def from_parameters(given: Mapping[str, str]) -> LookupQuestion:
         given.get("search", ""),
         ndots,
         given.get("cluster-dns", ""),
+        read_through(given.get("through", "")),
     )
 
 
 def overridden(text: str, search: str, ndots: str) -> str:
-    """Add lines for other search domains and ndots to a resolv.conf, unless these are empty."""
+    """Set other search domains and ndots in a resolv.conf, unless these are empty."""
     lines = [text.rstrip("\n")]
     if search:
         lines.append("search " + " ".join(search.split(",")))
-    if ndots:
-        lines.append(f"options ndots:{ndots}")
-    return "\n".join(lines).lstrip("\n") + "\n" if any(lines) else ""
+    found = "\n".join(lines).lstrip("\n") + "\n" if any(lines) else ""
+    return with_ndots(found, ndots) if ndots else found
 
 
 def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
@@ -140,6 +143,14 @@ def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
     if not rrtype:
         return name, TYPES
     return name, (_read_type(rrtype),)
+
+
+def read_through(chosen: str) -> str:
+    """The name of a stub, or nothing; raise QuestionError."""
+    if chosen and chosen not in STUBS:
+        hint = did_you_mean(chosen, STUBS) or f"; there are {', '.join(STUBS)}"
+        raise QuestionError(f'there is no model of a stub resolver "{chosen}"{hint}')
+    return chosen
 
 
 def read_resolvers(chosen: str, types: Sequence[int]) -> tuple[str, ...]:

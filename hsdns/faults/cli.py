@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode
 
-from hsdns.cli.command import ANY, FORMATS, FlagError, complain, flag, no_command, say, say_text
+from hsdns.cli.command import ANY, OUTPUT, FlagError, complain, flag, no_command, say, say_text
 from hsdns.cli.running_server import ServerCommand
+from hsdns.colours import YELLOW
 from hsdns.corefile.properties import duration_to_text
 from hsdns.wire import is_address
 from hsdns.wire.name import Name
@@ -43,6 +44,7 @@ ONLY_WITH: Final = {
 NAME: Final = "kubernetes.default.svc.cluster.local."  # a name that every cluster has
 WORDS: Final = ("add", "import", "list", "watch", "remove", "clear", *SCENARIO_WORDS)
 PAGE: Final = "/v1/faults"
+STATES: Final = {"standing": YELLOW}
 LAST: Final = 1000  # queries on which a rule is tried
 MOST: Final = 20  # lines shown for them
 DRY_RUN: Final = "dry-run"
@@ -112,10 +114,8 @@ class Fault(ServerCommand):
     port: Annotated[int, flag("matrix: port of -server (default 53)", "PORT", name="p", low=1)] = 53
     o: Annotated[
         str,
-        flag(
-            "format: text (default), or json, a line for each rule, hit or scenario",
-            "FORMAT",
-            choices=FORMATS,
+        OUTPUT._replace(
+            help="format: text (default), or json, a line for each rule, hit or scenario"
         ),
     ] = "text"
 
@@ -176,7 +176,7 @@ class Fault(ServerCommand):
             return
         is_empty = command in ("list", "clear")
         for each in found:
-            say(*(_hit_text(each) if is_endless else _rule_text(each)), flush=True)
+            say(*(_hit_text(each) if is_endless else _rule_text(each)), flush=True, words=STATES)
             is_empty = False
         if is_empty:
             say("no rule stands")

@@ -37,6 +37,7 @@ ORDER: Final[tuple[str, ...]] = (
     "acl",  # before cache: also applies to cached replies
     "cache",  # before all sources
     "header",  # after cache: cached replies have the flags set by its rules
+    "dnssec",  # after rewrite and cache: what is signed is what the cache keeps
     "tls",  # not a handler; placed as in CoreDNS
     "minimal",  # directly before all sources
     "python",  # after cache, before all sources: it may answer first, change a reply or pass on
@@ -52,12 +53,13 @@ ORDER: Final[tuple[str, ...]] = (
     "forward",  # last resort
     "erratic",  # answers all queries, like whoami
     "whoami",
+    "sign",  # not a handler; placed as in CoreDNS
     "view",  # evaluated before the chain, so its position does not matter
 )
 
 # Directives of CoreDNS 1.14.7 that hsdns reports as unsupported instead of unknown.
 NOT_YET: Final[frozenset[str]] = frozenset(
     "geoip proxyproto quic grpc_server https3 trace "
-    "dnstap dnssec route53 "
-    "azure clouddns etcd grpc on sign nomad".split()
+    "dnstap route53 "
+    "azure clouddns etcd grpc on nomad".split()
 )

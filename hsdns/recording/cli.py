@@ -33,7 +33,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import structs
 
-from hsdns.cli.command import ANY, FORMATS, FlagError, Progress, complain, flag, no_command, say
+from hsdns.cli.command import ANY, OUTPUT, FlagError, Progress, complain, flag, no_command, say
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerCommand, ServerError
 from hsdns.cluster.objects import UNDECODED
 from hsdns.corefile.properties import duration_to_text
@@ -96,8 +96,7 @@ class Record(ServerCommand):
     )
     anonymise: Annotated[bool, flag("replace names and addresses by others")] = False
     o: Annotated[
-        str,
-        flag("format of the line at the end: text (default), or json", "FORMAT", choices=FORMATS),
+        str, OUTPUT._replace(help="format of the line at the end: text (default), or json")
     ] = "text"
 
     @classmethod
@@ -325,8 +324,7 @@ class Replay(ServerCommand):
     suggested = WORDS
 
     o: Annotated[
-        str,
-        flag("format: text (default), or json, a line for each replay", "FORMAT", choices=FORMATS),
+        str, OUTPUT._replace(help="format: text (default), or json, a line for each replay")
     ] = "text"
 
     def run(self) -> int:

@@ -1,6 +1,6 @@
 """Models of how programs look names up: glibc, musl, Go, c-ares, dnspython, JNDI, nginx, and programs that use them.
 
-Path: resolver/cli.py -> here; nothing of the path of a query uses it.
+Path: resolver/cli.py -> here; nothing of the path of a query uses it.  stubs/ has what stands before the nameserver.
 Rule 1: no sockets and no clocks: a model returns packets and takes answers, and the time is an argument.
 Rule 2: a model sends the packets that the program was measured to send (tests/resolver/test_traces.py); docs/resolve.md
         lists behaviour that was not measured.
@@ -10,22 +10,27 @@ Rule 3: MODELS is the only list of programs; all commands have its names.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Final
 
 from hsdns.resolver.cares import CAres
 from hsdns.resolver.dnspython import Dnspython, MongoDb
 from hsdns.resolver.glibc import Glibc
 from hsdns.resolver.go import Go
+from hsdns.resolver.hickory import Hickory
 from hsdns.resolver.jndi import Jndi
 from hsdns.resolver.model import Model
-from hsdns.resolver.musl import Musl, OldMusl
+from hsdns.resolver.musl import Musl, Nslookup, OldMusl
 from hsdns.resolver.netty import Netty
-from hsdns.resolver.nginx import Nginx
+from hsdns.resolver.nginx import Nginx, NginxValid
 from hsdns.resolver.programs import (
     DotNet,
     Envoy,
+    EnvoyLogical,
+    EnvoyTtl,
     GrpcCore,
     GrpcGo,
+    GrpcJava,
     Java,
     NginxStart,
     NodeFetch,
@@ -33,14 +38,16 @@ from hsdns.resolver.programs import (
     NodeResolve,
     PythonSocket,
 )
+from hsdns.resolver.stubs import STUBS
+from hsdns.resolver.stubs.stub import NOTHING, Between
 from hsdns.wire.iana import RRType
 
 MODELS: Final[dict[str, type[Model]]] = {
     model.name: model
     for model in (
         Glibc, Musl, OldMusl, Go, CAres, NodeLookup, NodeFetch, NodeResolve, PythonSocket, Dnspython, MongoDb, Java,
-        Jndi, Netty, DotNet, Nginx, NginxStart, Envoy, GrpcGo,
-        GrpcCore,
+        Jndi, Netty, DotNet, Nginx, NginxValid, NginxStart, Envoy, EnvoyTtl, EnvoyLogical, GrpcGo, GrpcCore, GrpcJava,
+        Hickory, Nslookup,
     )
 }  # fmt: skip
 USUAL: Final = ("glibc", "musl", "go", "c-ares")  # the default
@@ -52,6 +59,19 @@ def usual(types: Sequence[int]) -> tuple[str, ...]:
     """The programs that are shown without a choice, which look up these types."""
     addresses = (RRType.A, RRType.AAAA)
     return USUAL if {*types} <= {*addresses} else _USUAL_OF.get(types[0], _OTHER)
+
+
+def model_of(program: str, text: str, random: Random, through: Between = NOTHING) -> Model:
+    """The model of a program with a resolv.conf, or of a stub and the program."""
+    if not through.name:
+        return MODELS[program](text, random)
+    stub, seen = STUBS[through.name], text
+    if not stub.captures:  # it is the only nameserver
+        lines = text.splitlines(keepends=True)
+        servers = [each for each in lines if each.split()[:1] == ["nameserver"]]
+        seen = "".join(each for each in lines if each not in servers[1:])
+    own = MODELS[program](seen, random)
+    return stub(through.text or text, random, own, through.registry)
 
 
 def looks_up(name: str, types: Sequence[int]) -> bool:

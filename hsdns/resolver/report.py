@@ -15,7 +15,8 @@ from typing import Final
 
 import msgspec
 
-from hsdns.resolver.model import UNSEEN, Answer, Model, Trace
+from hsdns.resolver.model import UNSEEN, Answer, Keeps, Model, Packet, Trace
+from hsdns.resolver.stubs.stub import Stub
 from hsdns.wire.iana import rcode_to_text, type_to_text
 
 
@@ -47,7 +48,8 @@ class LookupReport(msgspec.Struct, frozen=True):
     """A whole lookup; `error` is the program's error if it gets no addresses, in the words of its library.
 
     `addresses` are the records of another type.  `keeps` is for how many seconds the program may use a record that is
-    removed, null if for ever, and `keeps_why` says why.
+    removed, null if for ever, and `keeps_why` says why.  `through` names the stub that the program queries, if there is
+    one, and `passed` has the queries that it passes on.
     """
 
     resolver: str
@@ -61,46 +63,80 @@ class LookupReport(msgspec.Struct, frozen=True):
     why: str
     keeps: float | None = 0.0
     keeps_why: str = ""
+    through: str = ""
+    passed: list[QueryReport] = []
 
     @property
     def has_reply(self) -> bool:
         """Whether any query was answered."""
-        return any(each.answer is not None and each.answer.rcode is not None for each in self.queries)  # fmt: skip
+        seen = self.passed if self.through else self.queries
+        return any(each.answer is not None and each.answer.rcode is not None for each in seen)
 
 
 def report_of(model: Model, trace: Trace, unseen: Mapping[int, str] | None = None) -> LookupReport:
     """The report of a lookup that has ended; `unseen` by id() of the packets."""
     answers = {id(packet): (at, answer) for at, packet, answer in reversed(trace.answers)}
-    conf, result = model.conf, trace.result
-    ttls = [answer.ttl for _, answer in answers.values() if answer.addresses]
-    keeps = model.keeps.seconds(min(ttls)) if ttls and not result.error else 0.0
-    queries = [
-        QueryReport(
-            round(each.at, 3),
-            each.transport,
-            conf.nameservers[each.server],
-            each.port,
-            each.qid,
-            type_to_text(each.rrtype),
-            each.name,
-            each.edns,
-            _answer(*answers[id(each)]) if id(each) in answers else None,
-            (unseen or {}).get(id(each), ""),
-        )
-        for each in trace.packets
-    ]
+    unseen, result, servers = unseen or {}, trace.result, model.conf.nameservers
+    passed = [_query(each, servers[each.server], answers, unseen) for each in trace.packets]
+    queries, through, remarks = passed, "", list[str]()
+    keeps, why = _keeps(answers, model.keeps), model.keeps.why
+    if isinstance(model, Stub):
+        through, stub, model = model.name, model, model.program
+        told = {id(packet): (at, answer) for at, packet, answer in reversed(stub.told)}
+        whose = {(each.name, each.rrtype): unseen.get(id(each), "") for each in trace.packets}
+        unseen = {id(each): whose.get((each.name, each.rrtype), "") for each in stub.heard}
+        queries = [_query(each, through, told, unseen) for each in stub.heard]
+        own = model.keeps
+        if keeps:
+            why = f"{through} {why.removeprefix('it ')}" + f", and {own.why}" * bool(own.most)
+        else:
+            why = own.why
+        keeps = max(_keeps(told, own), keeps + own.least * bool(keeps))
+        if stub.captures and not stub.registry:
+            remarks = [f"which Services {through} knows is not known: it passes all names on"]
+    else:
+        passed = []
+    conf = model.conf
     return LookupReport(
         model.name,
         list(conf.search),
         conf.ndots,
-        list(conf.remarks),
+        [*conf.remarks, *remarks],
         queries,
         round(trace.end, 3),
         list(result.addresses),
         result.error or None,
         result.why,
-        None if keeps == inf else keeps,
-        model.keeps.why,
+        None if keeps == inf else 0.0 if result.error else keeps,
+        why,
+        through,
+        passed,
+    )
+
+
+def _keeps(answers: Mapping[int, tuple[float, Answer]], keeps: Keeps) -> float:
+    """For how long addresses are used that were answered, in seconds."""
+    ttls = [answer.ttl for _, answer in answers.values() if answer.addresses]
+    return keeps.seconds(min(ttls)) if ttls else 0.0
+
+
+def _query(
+    packet: Packet,
+    server: str,
+    answers: Mapping[int, tuple[float, Answer]],
+    unseen: Mapping[int, str],
+) -> QueryReport:
+    return QueryReport(
+        round(packet.at, 3),
+        packet.transport,
+        server,
+        packet.port,
+        packet.qid,
+        type_to_text(packet.rrtype),
+        packet.name,
+        packet.edns,
+        _answer(*answers[id(packet)]) if id(packet) in answers else None,
+        unseen.get(id(packet), ""),
     )
 
 
@@ -115,16 +151,22 @@ LONG: Final = 0.2  # seconds without a packet that are shown as a wait
 
 def as_list(name: str, lookup: LookupReport, width: int = 0) -> Iterator[str]:
     """A line for each query with its answer, for each wait, and the result last; sentences are wrapped to `width`."""
-    yield from wrapped(f"{lookup.resolver}: {_settings(lookup)}", width, "  ")
+    through = f" through {lookup.through}" if lookup.through else ""
+    yield from wrapped(f"{lookup.resolver}{through}: {_settings(lookup)}", width, "  ")
     yield from _remarks(lookup, width)
     last = 0.0
-    widest = max((len(each.name) for each in lookup.queries), default=0)
-    has_several = len({each.nameserver for each in lookup.queries}) > 1
-    for each in lookup.queries:
+    names = [each.name for each in lookup.queries]
+    shown = [*lookup.queries, *lookup.passed]
+    if lookup.passed:  # what is sent at once, name by name
+        shown.sort(key=lambda each: (each.at, names.index(each.name) if each.name in names else 0))
+    widest = max((len(each.name) for each in shown), default=0)
+    longest = max((len(each.nameserver) for each in shown), default=0)
+    has_several = bool(through) or len({each.nameserver for each in shown}) > 1
+    for each in shown:
         if each.at - last >= LONG:
             yield f"           waits {_seconds(each.at - last)}"
         last = each.at
-        server = f" {each.nameserver}" if has_several else ""
+        server = f" {each.nameserver:{longest}}" if has_several else ""
         yield (
             f"{each.at:8.3f}  {each.transport}{server} {each.type:4} {each.name:{widest}}  {_fate(each)}"
         )
@@ -141,7 +183,8 @@ def as_list(name: str, lookup: LookupReport, width: int = 0) -> Iterator[str]:
 
 def as_table(name: str, lookups: Sequence[LookupReport], width: int = 0) -> Iterator[str]:
     """A line for each resolver, then why each came to its result; sentences are wrapped to `width`."""
-    yield from wrapped(f"{name}: {_settings(lookups[0])}", width, "  ")
+    through = f" through {lookups[0].through}" if lookups[0].through else ""
+    yield from wrapped(f"{name}{through}: {_settings(lookups[0])}", width, "  ")
     yield from rows(lookups)
     yield ""
     reasons: dict[str, list[str]] = {}
@@ -156,9 +199,11 @@ def as_table(name: str, lookups: Sequence[LookupReport], width: int = 0) -> Iter
 def rows(lookups: Sequence[LookupReport]) -> Iterator[str]:
     """The table alone."""
     width = max(10, *(len(each.resolver) for each in lookups))
-    yield f"{'resolver':{width}}  queries  seconds  result"
+    has_passed = any(each.through for each in lookups)
+    yield f"{'resolver':{width}}  queries  {'passed on  ' if has_passed else ''}seconds  result"
     for each in lookups:
-        yield f"{each.resolver:{width}} {len(each.queries):8} {each.seconds:8.3f}  {result_text(each)}"
+        passed = f" {len(each.passed):10}" if has_passed else ""
+        yield f"{each.resolver:{width}} {len(each.queries):8}{passed} {each.seconds:8.3f}  {result_text(each)}"
 
 
 def verdict(lookups: Sequence[LookupReport]) -> str:

@@ -1,6 +1,7 @@
 """Measures the load generator: its cost and lateness, over UDP and over connections, and its search for a knee.
 
-Path: `python -m loadtest.generator` -> here -> measure.py; wire.py, whether tcpdump sees the same service times.
+Path: `python -m loadtest.generator` -> here -> measure.py; wire.py, whether tcpdump sees the same service times;
+      trouble.py, whether what happens to the generator is charged to the server.
 Rule 1: each part with a limit reports whether it holds; the exit status is 0 if all hold, 1 if one does not, 2 if
         nothing was measured.  The limits are for a machine that does nothing else.
 """
@@ -29,6 +30,7 @@ from loadtest.generator.measure import (
     over_udp,
     table,
 )
+from loadtest.generator.trouble import through_trouble
 from loadtest.generator.wire import WIRE_RATES, compare
 from loadtest.process import run_benchmark
 from loadtest.programs import ECHO, KNOT, NATIVE
@@ -37,7 +39,8 @@ UDP: Final = "udp"
 CONNECTIONS: Final = "connections"
 KNEE: Final = "knee"
 WIRE: Final = "wire"
-PARTS: Final = (UDP, CONNECTIONS, KNEE, WIRE)
+TROUBLE: Final = "trouble"
+PARTS: Final = (UDP, CONNECTIONS, KNEE, WIRE, TROUBLE)
 SERVERS: Final = (ECHO, NATIVE, KNOT)  # loaded over UDP
 LATEST: Final = {(COMPILED, 100_000): 50.0, (PYTHON, 30_000): 50.0}  # microseconds
 COSTS: Final = {(COMPILED, 50_000): 1.2}  # times the CPU time of dnsperf
@@ -78,6 +81,10 @@ def _run(part: str, folder: Path, options: argparse.Namespace) -> tuple[str, lis
     if part == WIRE:
         seen = compare(folder, tuple(WIRE_RATES), options.seconds)
         return "service times, and those that tcpdump sees", seen
+    if part == TROUBLE:
+        return "the generator in trouble, a server that is not", through_trouble(
+            folder, options.seconds
+        )
     if part == CONNECTIONS:
         return table(over_connections(folder, options.turns, options.seconds), DNSPERF), []
     rows = over_udp(folder, SERVERS, options.turns, options.seconds)

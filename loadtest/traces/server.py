@@ -97,6 +97,7 @@ def rdata_of(rrtype: int, number: int) -> bytes:
         RRType.AAAA: address(f"2001:db8::{number}"),
         RRType.SRV: srv(0, 10, 8000 + number, target),
         RRType.PTR: target.wire,
+        RRType.NS: target.wire,
         RRType.TXT: txt(b"text %d" % number),
     }[rrtype]
 

@@ -61,6 +61,8 @@ pub trait World {
     fn wait(&mut self, nanoseconds: i64, ready: &mut Vec<usize>) -> bool;
     /// Send the datagrams; add the indexes of those that could not be sent to `refused`.
     fn send(&mut self, socket: usize, datagrams: &Datagrams, refused: &mut Vec<usize>);
+    /// The index of a datagram of the last call of send(), and when it left, if the kernel has stamped one.
+    fn left(&mut self) -> Option<(usize, i64)>;
     /// Receive some datagrams, in place of the previous ones; return their number and whether there may be more.
     fn receive(&mut self, socket: usize) -> (usize, bool);
     /// One of the datagrams of the last call of receive(), and when it arrived; 0 if that is not known.
@@ -283,7 +285,8 @@ impl LoadSender {
         let before = world.clock();
         world.send(socket, &self.datagrams, &mut self.refused);
         let after = world.clock();
-        self.sent_times.ended(before, after, end - at);
+        let left = world.left();
+        self.sent_times.ended(before, after, end - at, left);
         self.messages.sent_within(before, after, end - at);
         for (index, each) in self.leaving[at..end].iter().enumerate() {
             let is_refused = self.refused.contains(&index);

@@ -14,7 +14,7 @@ use libc::c_int;
 pub use queries::{Polled, QueryBatch, write};
 pub use receiver::{CONTROL_LEN, Packet, QUERY_LEN, Receiver};
 pub use sender::{Message, Sender};
-pub use stamps::{WallClock, dropped, stamp, stamp_in};
+pub use stamps::{WallClock, dropped, sent_stamp, stamp, stamp_in};
 
 mod queries;
 mod receiver;

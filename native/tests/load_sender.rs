@@ -103,6 +103,11 @@ impl World for Hostile {
         }
     }
 
+    fn left(&mut self) -> Option<(usize, i64)> {
+        let at = self.below(1000) as i64;
+        Some((self.below(3), self.now - at))
+    }
+
     fn receive(&mut self, _: usize) -> (usize, bool) {
         let count = self.below(5).min(self.replies.len());
         self.received = self.replies.drain(..count).collect();

@@ -138,28 +138,7 @@ def test_without_a_server_it_brings_a_cluster_of_its_own(
     assert re.fullmatch(r"glibc: lookups: 1, \d\.\d s lost", out.splitlines()[-1])
 
 
-CHANGES = """
-[[steps]]
-at = 0
-add = ["watch forbidden endpointslices named race"]
-
-[[steps]]
-at = 0.1
-apply = '''
-kind: EndpointSlice
-apiVersion: discovery.k8s.io/v1
-metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-endpoints: [{addresses: [10.0.0.1]}]
-'''
-
-[[steps]]
-at = 0.5
-delete = ["Service shop/web"]
-remove = ["race"]
-
-[[asked]]
-"""
+CHANGES = Path(__file__).with_name("changes.toml").read_text()
 
 
 @pytest.mark.slow

@@ -36,27 +36,7 @@ from loadtest.ports import open_both
 from tests.support.tables import columns
 
 TABLES = Path(__file__).with_name("tables.txt")
-FILE = """\
-version = 1
-title = "A title"
-story = "What it was."
-sources = ["https://example.org/1"]
-seconds = 30
-seen = [{ client = "glibc", seconds = 5.0, failed = 0, queries = 4 }]
-
-[[asked]]
-name = "web"
-namespace = "shop"
-meant = "web.shop.svc.cluster.local."
-
-[[steps]]
-at = 9
-remove = ["race"]
-
-[[steps]]
-at = 0
-add = ["drop name web.shop.svc.cluster.local named race"]
-"""
+FILE = Path(__file__).with_name("scenario.toml").read_text()
 
 
 def changed(change: str) -> str:

@@ -77,6 +77,9 @@ class Socket:
         self.sent: list[bytes] = []
         self.given: list[tuple[bytes, int]] = []
 
+    def left(self) -> None:
+        """No datagram is stamped."""
+
     def send(self, datagrams: Sequence[bytes]) -> Sequence[int]:
         self.sent += datagrams
         return []

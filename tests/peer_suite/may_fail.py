@@ -19,7 +19,6 @@ OF_HSDNS: Final[dict[str, str]] = {
     "TestGrpc": _QUIC,
     "TestHTTPS3": _QUIC,
     "TestHTTPS3WithLimits": _QUIC,
-    "TestLookupBalanceRewriteCacheDnssec": "`dnssec` is refused: cluster zones are not signed",
     "TestQUIC": _QUIC,
     "TestQUICProtocolError": _QUIC,
     "TestQUICReloadDoesNotPanic": _QUIC,

@@ -38,7 +38,7 @@ def value(plugin: Any, name: str) -> str:
 
 @pytest.mark.parametrize("row", paragraphs(Path(__file__).with_name("setups.txt")))
 def test_taken(row: str) -> None:
-    text, *expected = row.split("\n=> ")
+    text, *expected = row.replace("TLS/", f"{DATA}/").split("\n=> ")
     names = [line.partition(" = ")[0] for line in expected if not line.startswith("Corefile:")]
     warnings: list[str] = []
     plugin = set_up(plugin_class(text.split()[0]), text, warnings=warnings)

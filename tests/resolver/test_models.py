@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from math import inf
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from hsdns.resolver import MODELS, USUAL
+from hsdns.resolver import MODELS, USUAL, model_of
 from hsdns.resolver.cares import CAres
 from hsdns.resolver.model import (
     CLOSED,
@@ -21,8 +20,10 @@ from hsdns.resolver.model import (
     within,
 )
 from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
+from hsdns.resolver.stubs import STUBS
+from hsdns.resolver.stubs.stub import Between
 from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
-from tests.resolver.test_traces import ALL
+from tests.resolver.test_traces import ALIASES, ALL, PROGRAMS
 from tests.support.resolvers.lookups import trace_of
 from tests.support.tables import columns, values
 
@@ -47,6 +48,7 @@ FATES: dict[str, Fate] = {
 def test_lookups(row: str, expected: str) -> None:
     words, _, given = row.partition(" ; ")
     resolver, name, *rest = words.split()
+    resolver, _, through = resolver.partition(">")
     types = [type_from_text(each) for each in rest if each in ("A", "AAAA")] or BOTH
     text = f"{KUBE}options {' '.join(each for each in rest if each.islower())}\n"
     answers = dict(each.split("=") for each in given.split())
@@ -56,7 +58,8 @@ def test_lookups(row: str, expected: str) -> None:
         word = answers.get(query, answers.get(packet.name, "NXDOMAIN"))
         return FATES[word] if word in FATES else (0.0, Answer(rcode_from_text(word)))
 
-    packets, _, _, result = trace_of(MODELS[resolver](text, Random(0)), name, types, ask)
+    model = model_of(resolver, text, Random(0), Between(through))
+    packets, _, _, result = trace_of(model, name, types, ask)
     sent = [f"{type_to_text(each.rrtype)} {each.name}" for each in packets]
     shown = {"queries": ", ".join(sent), "error": result.error, "why": result.why}
     kind, _, value = expected.partition(" ")
@@ -126,24 +129,27 @@ def test_c_ares_waits_five_times_as_long_as_its_server_takes() -> None:
 
 
 def test_the_page_lists_the_programs() -> None:
-    """The table of docs/resolve.md, from the models."""
+    """The tables of docs/resolve.md, from the models."""
     page = (Path(__file__).parents[2] / "docs" / "resolve.md").read_text()
-    shown = page.partition("<!-- programs: begin -->\n\n")[2].partition("\n<!-- programs: end -->")[
-        0
-    ]
-    rows = [
-        f"| `{each.name}` | {each.used_by} | {(each.__doc__ or '').splitlines()[0].rstrip('.')} | {each.keeps.text} |"
-        for each in MODELS.values()
-    ]
-    assert shown.splitlines()[2:] == rows
+    for table, models in (("programs", MODELS), ("stubs", STUBS)):
+        _, _, rest = page.partition(f"<!-- {table}: begin -->\n\n")
+        assert rest.partition(f"\n<!-- {table}: end -->")[0].splitlines()[2:] == [
+            f"| `{each.name}` | {each.used_by} | {(each.__doc__ or '').splitlines()[0].rstrip('.')} | {each.keeps.text} |"
+            for each in models.values()
+        ]
     count = re.search(r"([\d,]+) traces of real", page)
     assert count is not None
     assert int(count[1].replace(",", "")) == len(ALL)
 
 
-@pytest.mark.parametrize(
-    ("name", "ttl", "seconds"),
-    [("nginx", 7, 7.0), ("java", 7, 30.0), ("envoy", 60, 5.0), ("go", 60, 0.0), ("nginx-start", 7, inf)],
-)  # fmt: skip
-def test_how_long_a_removed_record_is_used(name: str, ttl: int, seconds: float) -> None:
-    assert MODELS[name].keeps.seconds(ttl) == seconds
+GONE = re.compile(r"== gone-(\d+) .*\nRESULT .* for ([\d.]+) s( \(to)?")
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda each: each.stem)
+def test_how_long_a_removed_record_is_used(path: Path) -> None:
+    model = MODELS.get(ALIASES.get(path.stem, path.stem))
+    for ttl, seconds, to_the_end in GONE.findall(path.read_text()) if model else ():
+        assert model is not None
+        late = float(seconds) - model.keeps.seconds(int(ttl))
+        # It was looked up twice a second, and clocks of whole seconds end a TTL up to one earlier.
+        assert late <= 0 if to_the_end else -1.3 < late < 1

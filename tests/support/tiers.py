@@ -1,7 +1,8 @@
 """Which tests a run takes: those of `make test`, those of CI, or all; and what a case may cost in the first.
 
 Path: tests/conftest.py takes the hooks from here.
-Rule 1: HSDNS_TIER is base, ci or night.  Without it a run that names files takes all of their tests, any other one is base.
+Rule 1: HSDNS_TIER is base, ci or night.  Without it a run that names files takes all of their tests, one that names
+        folders is ci, any other one is base.
 Rule 2: `slow` marks a test for CI: it needs more than LIMIT of CPU time, or starts processes.  `night` marks one that needs
         a browser or another language's tools.  FOLDERS has whole folders; one that is named is always taken.
 Rule 3: what is left out is told at the end, with the reason.
@@ -79,7 +80,9 @@ def tier_of(config: pytest.Config) -> str:
     """The tier of a run; raise UsageError."""
     chosen = os.environ.get("HSDNS_TIER")
     if not chosen:
-        return NIGHT if config.args_source == pytest.Config.ArgsSource.ARGS else BASE
+        if config.args_source != pytest.Config.ArgsSource.ARGS:
+            return BASE
+        return NIGHT if any(".py" in each for each in config.args) else CI
     if chosen not in TIERS:
         raise pytest.UsageError(f"HSDNS_TIER is {chosen}; it must be one of {', '.join(TIERS)}")
     return chosen

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import field, structs
 
-from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
+from hsdns.cli.command import NO_CODE, OUTPUT, Command, Flag, FlagError, complain, flag
 from hsdns.cli.source import SERVED
 from hsdns.corefile.keys import split_host_port
 from hsdns.load.cli.progress import LINE, WAYS, check_live
@@ -202,9 +202,9 @@ class ReportCommand(Command):
     ] = False
     json: Annotated[str, flag("write the report as JSON to a file", "FILE")] = ""
     html: Annotated[str, flag("write the report as a page to a file", "FILE")] = ""
-    o: Annotated[str, flag(
-        "format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws", "FORMAT",
-        choices=(*FORMATS, PERFDATA))] = "text"
+    o: Annotated[str, OUTPUT._replace(
+        help="format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws",
+        choices=(*OUTPUT.choices, PERFDATA))] = "text"
     # fmt: on
 
 

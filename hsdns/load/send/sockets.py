@@ -3,11 +3,12 @@
 Path: process.py, probe.py -> here -> udp.py, connection.py, pods.py.
 Rule 1: a UDP socket is connected, so that the kernel drops datagrams from other addresses.  An error that the kernel
         reports for an earlier query (a closed port) is not an error of the next one.
-Rule 2: it reports when the kernel received each datagram, if that tells (Linux), so that a slow process does not add
-        latency.  These times are wall clock time; after somebody has set the clock, those of one reading are not used.
+Rule 2: it reports when the kernel received each datagram, and sent some, if that tells (Linux), so that a slow process
+        does not add latency.  These times are wall clock time; after somebody has set the clock, those of one reading
+        are not used.
 Rule 3: no TLS session is resumed: every handshake is full, so each set-up costs as much as that of a new client.  An
         end without close_notify is accepted: DNS messages have a length prefix.
-Source: socket(7), SO_TIMESTAMPNS; SO_MEMINFO.
+Source: the kernel's Documentation/networking/timestamping.rst, SO_TIMESTAMPING; socket(7), SO_MEMINFO.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,9 +41,14 @@ AT_ONCE: Final = 64  # datagrams, or records of TLS
 TRIES: Final = 4
 LONGEST: Final = 65_535  # octets
 _BIND_ADDRESS_NO_PORT: Final = 24  # IP_BIND_ADDRESS_NO_PORT of Linux
-_TIMESTAMPNS: Final = 35  # SO_TIMESTAMPNS and SCM_TIMESTAMPNS of Linux
-_TIME: Final = Struct("@ll")  # struct timespec
-_ROOM: Final = socket.CMSG_SPACE(_TIME.size)
+_TIMESTAMPING: Final = 37  # SO_TIMESTAMPING and SCM_TIMESTAMPING of Linux
+# Stamps of software: of all that is received; of what is sent, without its octets, where _SENT asks for them.
+_WANTED: Final = 1 << 3 | 1 << 4 | 1 << 11
+_SENT: Final = [(socket.SOL_SOCKET, _TIMESTAMPING, (1 << 1).to_bytes(4, sys.byteorder))]
+_TIME: Final = Struct("@ll")  # the first of three struct timespec
+_ROOM: Final = socket.CMSG_SPACE(3 * _TIME.size)
+_ERROR_ROOM: Final = _ROOM + 128  # with IP_RECVERR
+_STAMP_EVERY: Final = 1_000_000  # nanoseconds
 _MEMINFO: Final = 55  # SO_MEMINFO
 _WORDS_LEN: Final = 36  # octets
 _DROPS: Final = 32  # where in these they are
@@ -114,11 +121,14 @@ class UdpSocket:
         self, family: int, address: Address, buffer: int = BUFFER, source: str = ""
     ) -> None:
         self.socket = open_socket(family, address, buffer, source)
-        with suppress(OSError):  # without it, no time is known
-            self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
         self._wall_clock = WallClock()
         self._wall_clock.offset()
-        self._dropped = 0
+        self._dropped = self._turn = self._next = 0
+        self._asked: tuple[int, int] | None = None  # the datagram to stamp, and the time before
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPING, _WANTED)
+        except OSError:  # no time is known
+            self._next = sys.maxsize
 
     def fileno(self) -> int:
         """The descriptor that is readable if a datagram has arrived."""
@@ -126,7 +136,27 @@ class UdpSocket:
 
     def send(self, datagrams: Sequence[bytes]) -> Sequence[int]:
         """Send datagrams; return the indexes of those that could not be sent."""
-        return [place for place, each in enumerate(datagrams) if not self._is_sent(each)]
+        now, self._asked = time.monotonic_ns(), None
+        if now >= self._next:
+            self._next, self._turn = now + _STAMP_EVERY, self._turn + 1
+            self._asked = self._turn % len(datagrams), now
+        stamped = self._asked[0] if self._asked else -1
+        return [at for at, each in enumerate(datagrams) if not self._is_sent(each, at == stamped)]
+
+    def left(self) -> tuple[int, int] | None:
+        """The index of one of these datagrams, and when it left, if the kernel has stamped one."""
+        offset = self._wall_clock.offset() if self._asked else None
+        if self._asked is None or offset is None:
+            return None
+        for at in self._sent_stamps():
+            if at - offset >= self._asked[1]:  # one of an earlier call may have come late
+                return self._asked[0], at - offset
+        return None
+
+    def _sent_stamps(self) -> Iterator[int]:
+        with suppress(OSError):
+            while True:
+                yield _stamp_in(self.socket.recvmsg(0, _ERROR_ROOM, socket.MSG_ERRQUEUE)[1])
 
     def receive(self) -> tuple[list[tuple[bytes, int]], bool]:
         """Return at most AT_ONCE datagrams that have arrived, with their times, and whether there may be more.
@@ -144,6 +174,8 @@ class UdpSocket:
                 break
             except OSError:
                 continue
+        if not found:
+            deque(self._sent_stamps(), 0)  # one that came late makes the socket readable
         offset = self._wall_clock.offset() if found else None
         return [(octets, at - offset if at and offset else 0) for octets, at in found], is_more
 
@@ -159,10 +191,10 @@ class UdpSocket:
         """Close the socket."""
         self.socket.close()
 
-    def _is_sent(self, datagram: bytes) -> bool:
+    def _is_sent(self, datagram: bytes, is_stamped: bool) -> bool:
         for _ in range(TRIES):
             try:
-                self.socket.send(datagram)
+                self.socket.sendmsg((datagram,), _SENT if is_stamped else ())
             except ConnectionRefusedError:
                 continue  # an error of an earlier query; the kernel clears it by reporting it
             except OSError:
@@ -175,7 +207,7 @@ class UdpSocket:
 def _stamp_in(control: list[tuple[int, int, bytes]]) -> int:
     """The stamp among control messages, in nanoseconds of the wall clock; 0 if there is none."""
     for level, kind, data in control:
-        if level == socket.SOL_SOCKET and kind == _TIMESTAMPNS and len(data) >= _TIME.size:
+        if level == socket.SOL_SOCKET and kind == _TIMESTAMPING and len(data) >= _TIME.size:
             seconds, nanoseconds = _TIME.unpack_from(data)
             return int(seconds) * _SECOND + int(nanoseconds)
     return 0

@@ -48,23 +48,45 @@ def window_for(fastest: float, timeout: float, burst: int = 1) -> int:
 
 
 class SentTimes:
-    """When the queries of a system call left: each takes as long as in the quicker recent calls.
+    """When the queries of a system call left.
 
-    A quarter of them was quicker.  A call that takes longer was interrupted, most likely by the server that its first
-    query woke.  A query leaves after three quarters of its time: on loopback, the last one delivers it, and wakes the
-    server.
+    The kernel stamps one query of some calls when it leaves.  From these follows how long after the begin of a call its
+    first query usually leaves (the median), and how long each takes; in a call with a stamp, all of its queries are
+    moved so that the stamp is right.
+    Until there is a stamp, each query takes as long as in the quicker recent calls: a quarter of them was quicker.  A
+    call that takes longer was interrupted, most likely by the server that its first query woke.  A query leaves after
+    three quarters of its time: on loopback, the last one delivers it, and wakes the server.
     """
 
-    each = 0
+    each = first = step = 0  # nanoseconds; the last two by the stamps
     PARTS: Final = 64
 
-    def ended(self, before: int, after: int, count: int) -> list[int]:
-        """The times of the queries of a call, from the times before and after it, in nanoseconds."""
-        each, step = (after - before) // count, self.each // self.PARTS
-        self.each = each = (
-            self.each + (step if each > self.each else -3 * step) if self.each else each
-        )
-        return [min(after, before + each * (4 * index + 3) // 4) for index in range(count)]
+    def ended(self, before: int, after: int, count: int, left: tuple[int, int] | None) -> list[int]:
+        """The times of the queries of a call, from the times before and after it, in nanoseconds.
+
+        `left` is the index of one, and when it left.
+        """
+        each, part = (after - before) // count, self.each // self.PARTS
+        self.each += (part if each > self.each else -3 * part) if self.each else each
+        moved = 0
+        if left and before <= left[1] <= after:
+            index, passed = left[0], left[1] - before
+            if index == 0:
+                self.first = self._nearer(self.first, passed)
+            elif self.first:
+                self.step = self._nearer(self.step, (passed - self.first) // index)
+            moved = passed - self._usual(index)
+        return [max(before, min(after, before + self._usual(index) + moved)) for index in range(count)]  # fmt: skip
+
+    def _usual(self, index: int) -> int:
+        if self.first:
+            return self.first + (self.step or self.each) * index
+        return self.each * (4 * index + 3) // 4
+
+    def _nearer(self, median: int, found: int) -> int:
+        """A median that has moved towards another value; 0 for none."""
+        part = max(1, median // self.PARTS)
+        return max(1, median + part * ((found > median) - (found < median)) if median else found)
 
 
 class Datagrams(Protocol):
@@ -72,6 +94,9 @@ class Datagrams(Protocol):
 
     def send(self, datagrams: Sequence[bytes]) -> Sequence[int]:
         """Send datagrams; return the indexes of those that could not be sent."""
+
+    def left(self) -> tuple[int, int] | None:
+        """The index of one of these datagrams, and when it left, if the kernel has stamped one."""
 
     def receive(self) -> tuple[list[tuple[bytes, int]], bool]:
         """Return some of the datagrams that have arrived, with their times, and whether there may be more."""
@@ -176,10 +201,11 @@ class UdpTransport:
         leaving, self._leaving = self._leaving, []
         datagrams = [(each.key & 0xFFFF).to_bytes(2, "big") + each.octets for _, each in leaving]
         before = self.clock()
-        refused = self.sockets[leaving[0][1].key >> 16].send(datagrams)
+        socket = self.sockets[leaving[0][1].key >> 16]
+        refused = socket.send(datagrams)
         after = self.clock()
         self.note(SENT_WITHIN, slot_of((after - before) // MICROSECOND), after, len(leaving))
-        times = self._sent_times.ended(before, after, len(leaving))
+        times = self._sent_times.ended(before, after, len(leaving), socket.left())
         for at, (number, query) in enumerate(leaving):
             query.sent, query.after = times[at], after
             if refused and at in refused:

@@ -6,7 +6,7 @@
 //!         becomes due meanwhile leaves together.  A sleep ends as much earlier as sleeps usually take too long, and the
 //!         rest is spent reading the clock.
 //! Rule 3: the kernel says when a reply arrived, so nobody hurries to read it: replies are read every READ_EVERY, many in a
-//!         call. When a query left follows from the times before and after its system call (sent_times.rs).
+//!         call. It also stamps a query every STAMP_EVERY as it leaves (sent_times.rs): a stamp costs as much as a query.
 //! Rule 4: the pipe is never waited for, and an iteration writes no more than PIECE octets, which takes some
 //!         microseconds.
 
@@ -17,13 +17,16 @@ use std::time::Duration;
 
 use super::{Datagrams, World};
 use crate::system::{
-    BATCH_LEN, Polled, QueryBatch, Receiver, WallClock, dropped, monotonic, stamp, stamp_in, write,
+    BATCH_LEN, Polled, QueryBatch, Receiver, WallClock, dropped, monotonic, sent_stamp, stamp,
+    stamp_in, write,
 };
 
 const PIECE: usize = 8192;
 const MOST_ERRORS: usize = 3;
 /// Nanoseconds; in the meantime a socket of ordinary size, which has room for 277 replies, gets fewer.
 const READ_EVERY: i64 = 500_000;
+/// Nanoseconds.
+const STAMP_EVERY: i64 = 100_000;
 /// Nanoseconds.
 const SHORTEST: i64 = 25_000;
 /// Nanoseconds by which sleeps may end earlier than asked for, and by which this changes after each.
@@ -44,8 +47,33 @@ pub struct Sockets {
     offset: Option<i64>,
     dropped: Vec<u32>,
     batch: QueryBatch,
+    stamped: Stamped,
     written: usize,
     is_over: bool,
+}
+
+/// The query of the last call that the kernel was to stamp.
+#[derive(Default)]
+struct Stamped {
+    last: Option<(usize, usize)>,
+    before: i64,
+    next: i64,
+    turn: usize,
+    /// Whether the kernel stamps nothing.
+    is_off: bool,
+}
+
+impl Stamped {
+    /// A call of some queries from a socket begins; return the index of the one to stamp, each in turn.
+    fn begin(&mut self, now: i64, socket: usize, count: usize) -> Option<usize> {
+        self.last = None;
+        if now >= self.next && !self.is_off {
+            (self.before, self.next) = (now, now + STAMP_EVERY);
+            self.turn += 1;
+            self.last = Some((socket, self.turn % count));
+        }
+        self.last.map(|each| each.1)
+    }
 }
 
 impl Sockets {
@@ -54,8 +82,9 @@ impl Sockets {
     /// # Errors
     /// The kernel's, if the sockets cannot be waited for.
     pub fn new(sockets: Vec<RawFd>, stop: RawFd, pipe: RawFd) -> io::Result<Self> {
+        let mut stamped = Stamped::default();
         for &each in &sockets {
-            stamp(each);
+            stamped.is_off |= !stamp(each);
         }
         let mut wall_clock = WallClock::default();
         wall_clock.offset();
@@ -70,6 +99,7 @@ impl Sockets {
             pipe,
             receiver: Receiver::new(true),
             batch: QueryBatch::default(),
+            stamped,
             written: 0,
             is_over: false,
         })
@@ -146,8 +176,11 @@ impl World for Sockets {
     fn send(&mut self, socket: usize, datagrams: &Datagrams, refused: &mut Vec<usize>) {
         let fd = self.sockets[socket];
         let (mut at, mut errors) = (0, 0);
+        let now = self.clock();
+        let stamped = self.stamped.begin(now, socket, datagrams.len().max(1));
         while at < datagrams.len() {
-            match self.batch.send(fd, datagrams.iter().skip(at)) {
+            let stamped = stamped.and_then(|index| index.checked_sub(at));
+            match self.batch.send(fd, datagrams.iter().skip(at), stamped) {
                 Ok(count) => {
                     at += count;
                     errors = 0;
@@ -169,6 +202,18 @@ impl World for Sockets {
         }
     }
 
+    fn left(&mut self) -> Option<(usize, i64)> {
+        let (socket, index) = self.stamped.last?;
+        let offset = self.wall_clocks[socket].offset()?;
+        loop {
+            // One of an earlier call may have come late.
+            let at = sent_stamp(self.sockets[socket])? - offset;
+            if at >= self.stamped.before {
+                return Some((index, at));
+            }
+        }
+    }
+
     fn receive(&mut self, socket: usize) -> (usize, bool) {
         let count = self
             .receiver
@@ -176,6 +221,9 @@ impl World for Sockets {
             .unwrap_or(0);
         if count > 0 {
             self.offset = self.wall_clocks[socket].offset();
+        } else {
+            // A stamp that came late makes the socket readable.
+            while sent_stamp(self.sockets[socket]).is_some() {}
         }
         (count, count == BATCH_LEN)
     }

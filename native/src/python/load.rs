@@ -257,6 +257,12 @@ impl World for Scripted {
         refused.extend(found.map_or(Vec::new(), |found| found.0));
     }
 
+    fn left(&mut self) -> Option<(usize, i64)> {
+        let found =
+            Python::attach(|py| self.call(py, |world| world.call_method0("left")?.extract()));
+        found.flatten()
+    }
+
     fn receive(&mut self, socket: usize) -> (usize, bool) {
         let found: Option<Items<(PyBackedBytes, i64)>> = Python::attach(|py| {
             self.call(py, |world| {

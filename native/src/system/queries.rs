@@ -1,4 +1,4 @@
-//! sendmmsg for connected sockets, epoll for many of them, and write.
+//! sendmmsg for connected sockets, with which the kernel stamps a datagram as it leaves, epoll for many of them, and write.
 //!
 //! Rule 1: memory that the kernel reads or writes is borrowed for the length of the call.
 
@@ -9,6 +9,7 @@ use std::ptr;
 use libc::{c_int, epoll_event, iovec, mmsghdr, pollfd};
 
 use super::BATCH_LEN;
+use super::stamps::StampRequest;
 
 const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 const SECOND: i64 = 1_000_000_000;
@@ -19,6 +20,7 @@ const AT_ONCE: usize = 256;
 pub struct QueryBatch {
     iovecs: [iovec; BATCH_LEN],
     headers: [mmsghdr; BATCH_LEN],
+    request: StampRequest,
 }
 
 // SAFETY: the pointers are only used within send(), which fills them anew.
@@ -31,6 +33,7 @@ impl Default for QueryBatch {
             Self {
                 iovecs: std::mem::zeroed(),
                 headers: std::mem::zeroed(),
+                request: StampRequest::new(),
             }
         }
     }
@@ -38,6 +41,7 @@ impl Default for QueryBatch {
 
 impl QueryBatch {
     /// Send the first datagrams, `BATCH_LEN` at most, without waiting; return how many were sent, at least one.
+    /// The kernel stamps the one with the index `stamped`, if there is such a one.
     ///
     /// # Errors
     /// The kernel's, about the first one.
@@ -45,6 +49,7 @@ impl QueryBatch {
         &mut self,
         fd: RawFd,
         datagrams: impl Iterator<Item = &'a [u8]>,
+        stamped: Option<usize>,
     ) -> io::Result<usize> {
         let mut count = 0;
         for (octets, vector) in datagrams.zip(&mut self.iovecs) {
@@ -59,8 +64,17 @@ impl QueryBatch {
         if count == 0 {
             return Ok(0);
         }
+        let request = self.request.octets();
+        if let Some(header) = stamped.and_then(|index| self.headers.get_mut(index)) {
+            header.msg_hdr.msg_control = request.as_ptr().cast_mut().cast();
+            header.msg_hdr.msg_controllen = request.len() as _;
+        }
         // SAFETY: this many headers point to memory that the caller lends; the kernel only reads there.
         let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count as _, FLAGS as _) };
+        if let Some(header) = stamped.and_then(|index| self.headers.get_mut(index)) {
+            header.msg_hdr.msg_control = ptr::null_mut();
+            header.msg_hdr.msg_controllen = 0;
+        }
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }

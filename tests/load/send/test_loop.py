@@ -33,7 +33,7 @@ from hsdns.load.questions import Question
 from hsdns.load.results import Results, Second, kind_numbers
 from hsdns.load.schedule import LATE_AFTER, NEVER_LATE, POSTPONED_AFTER, SECOND, Pace
 from hsdns.load.send.loop import Query, Ready, Reporter, Sender
-from hsdns.load.send.udp import RUN, UdpTransport
+from hsdns.load.send.udp import RUN, SentTimes, UdpTransport
 from hsdns.wire.name import Name
 from tests.load.stream_peers import MS
 
@@ -66,8 +66,10 @@ class World:
         contents: int = 1,
         window: int = 0,
         is_stamped: bool = True,
+        stamps: Sequence[int | None] = (None,),
     ) -> None:
         self.now = BEGIN
+        self.stamps = cycle(stamps)
         self.is_stamped = is_stamped
         self.drops = iter((3,))
         self.delays = cycle(delays)
@@ -104,6 +106,10 @@ class World:
                 self.arrivals.append((self.now + delay, socket, reply))
         return [*range(len(datagrams))][self.room :]
 
+    def left(self) -> tuple[int, int] | None:
+        stamp = next(self.stamps)
+        return None if stamp is None else (stamp % 3, self.now - stamp)
+
     def receive(self, socket: int) -> list[tuple[bytes, int]]:
         found: list[tuple[bytes, int]] = []
         left = []
@@ -136,6 +142,9 @@ class ScriptedSocket:
 
     def send(self, datagrams: Sequence[bytes]) -> list[int]:
         return self.world.send(self.number, datagrams)
+
+    def left(self) -> tuple[int, int] | None:
+        return self.world.left()
 
     def receive(self) -> tuple[list[tuple[bytes, int]], bool]:
         return self.world.receive(self.number), False
@@ -405,6 +414,7 @@ def in_order(messages: list[tuple[bytes, bytes]]) -> list[object]:
     most=st.sampled_from([0, 0, 1, 5, 20]),
     late_after=st.sampled_from([NEVER_LATE, LATE_AFTER]),
     is_stamped=st.booleans(),
+    stamps=st.lists(st.none() | st.integers(0, 400), min_size=1, max_size=5),
 )
 def test_both_twins_tell_the_same(
     gaps: list[int],
@@ -436,6 +446,18 @@ def test_both_twins_tell_the_same(
     answered = [each for each in outcomes_of(python) if each.received > LOST]
     assert outcomes_of(counted, ANSWERS) == (answered if replies else [])
     assert outcomes_of(counted) == []
+
+
+def test_the_kernel_says_when_queries_leave() -> None:
+    """A call of 16, then two without stamps: what is usual follows from the stamps."""
+    times = SentTimes()
+    assert times.ended(0, 1600, 16, None)[:3] == [75, 175, 275]
+    assert times.ended(0, 1600, 2, (0, 40)) == [40, 141]
+    assert times.ended(0, 1600, 3, (2, 100)) == [40, 70, 100]
+    assert times.ended(0, 1600, 3, None) == [40, 70, 100]
+    assert times.ended(0, 9000, 2, (0, 5000)) == [5000, 5030]
+    assert times.ended(0, 1600, 2, (1, 1700)) == times.ended(0, 1600, 2, None) == [41, 71]
+    assert times.ended(0, 50, 2, None) == [41, 50]
 
 
 @compiled

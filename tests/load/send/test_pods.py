@@ -86,6 +86,9 @@ class Wire(Socket):
         super().__init__()
         self.world = world
 
+    def left(self) -> None:
+        """No datagram is stamped."""
+
     def send(self, datagrams: Sequence[bytes]) -> Sequence[int]:
         if self.world.refuses:
             return range(len(datagrams))

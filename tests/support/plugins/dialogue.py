@@ -332,7 +332,9 @@ class _Player:
             self._inside.popleft()
 
     def _advance(self, line: str) -> None:
-        self.runtime.time += float(line.removeprefix("after: ").removesuffix("s"))
+        seconds = float(line.removeprefix("after: ").removesuffix("s"))
+        self.runtime.time += seconds
+        self.runtime.wall_time += seconds
 
     def play(self, line: str, inside: list[str], expected: str) -> None:
         """Play a line that begins something, with the lines that belong to it and the reply that is expected."""

@@ -116,7 +116,7 @@ class Expectation:
                     rrset.ttl,
                     dns.rdataclass.to_text(rrset.rdclass),
                     dns.rdatatype.to_text(rrset.rdtype),
-                    rrset[0].to_text(),
+                    rrset[0].to_text(chunksize=0),
                 )
                 for rrset in rrsets
             ]
@@ -285,8 +285,10 @@ def _record(number: int, line: str) -> Record:
     try:
         owner, ttl, rrclass, rrtype, rdata = line.split(None, 4)
         words = rdata.split()
-        text = " ".join("0" if word == "*" else word for word in words) if "*" in words else rdata
-        parsed = dns.rdata.from_text(rrclass, rrtype, text).to_text()
+        text = (
+            " ".join("0000" if word == "*" else word for word in words) if "*" in words else rdata
+        )
+        parsed = dns.rdata.from_text(rrclass, rrtype, text).to_text(chunksize=0)
         if "*" in words:
             known = zip(words, parsed.split(), strict=True)
             parsed = " ".join("*" if word == "*" else seen for word, seen in known)

@@ -1,0 +1,139 @@
+"""dnsmasq as a node's or a pod's nameserver, as it runs without options about nameservers.
+
+Path: stub.py -> here.
+Source: measured with 2.90; src/forward.c, src/cache.c, src/config.h.
+Rule 1: the nameserver that answered last is asked; all of them for the first query, each fiftieth, after 20 s, after a
+        SERVFAIL or REFUSED, and when the program asks again.  The first reply counts, but REFUSED is the last choice.
+Rule 2: a query that is not answered waits for another 40 s, for all who ask the same; it never ends it itself.
+Rule 3: answers are kept for their TTL by a clock of whole seconds, errors are not; NXDOMAIN is of all types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from random import Random
+from typing import Final
+
+from hsdns.resolver.model import Answer, Keeps, Model, Packet
+from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub, Task
+from hsdns.wire.iana import Rcode
+
+MOST_QUERIES: Final = 50  # to one nameserver, before all are tried
+MOST_SECONDS: Final = 20
+SOON: Final = 2  # seconds in which two programs that ask the same need one query
+LONGEST: Final = 40.0  # seconds
+SAFE_SIZE: Final = 1232  # octets of EDNS when a query is sent again
+
+
+class _Record:
+    """A query that was sent on: `left` counts the replies to come, plus one, if all nameservers were asked, else 0."""
+
+    def __init__(self, began: float, query: Packet, qid: int) -> None:
+        self.began, self.query, self.qid = began, query, qid
+        self.clients = [query]
+        self.left = 0
+        self.ports: dict[int, str] = {}
+
+
+class Dnsmasq(Stub):
+    """dnsmasq 2.90, measured; over TCP from its source."""
+
+    name = "dnsmasq"
+    used_by = "dnsmasq on a node or in a pod"
+    keeps = Keeps(0, inf, "it keeps an answer for its TTL")
+
+    def __init__(
+        self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
+    ) -> None:
+        super().__init__(text, random, program, registry)
+        self._phase = random.uniform(0, 1.0)  # of a second, at which its clock began
+        self._records: dict[tuple[object, ...], _Record] = {}
+        self._cache: dict[tuple[str, int], tuple[int, Answer]] = {}
+        self._last: int | None = None  # the nameserver that answered last
+        self._count, self._tested = 0, -inf
+
+    def pass_on(self, query: Packet) -> Task:
+        """Answer from the cache, or ask the nameservers."""
+        name, clock = query.name.lower(), int(self.now + self._phase)
+        for rrtype in (query.rrtype, 0):
+            until, answer = self._cache.get((name, rrtype), (0, Answer()))
+            if until > clock:
+                self.tell(query, answer._replace(ttl=until - clock))
+                return
+        if query.transport == "tcp":
+            yield from self._over_tcp(query)
+            return
+        key = name, query.rrtype, bool(query.edns), query.ad
+        record = self._records.get(key)
+        if record is None:
+            record = self._records[key] = _Record(self.now, query, self.new_qid())
+            yield from self._wait(key, record)
+            return
+        if all((each.port, each.qid) != (query.port, query.qid) for each in record.clients):
+            record.clients.append(query)
+            if clock - int(record.began + self._phase) < SOON:
+                return
+        self._send_to_all(record)
+
+    def _wait(self, key: tuple[object, ...], record: _Record) -> Task:
+        self._count += 1
+        if self._last is None or self._count > MOST_QUERIES + 1 or self.now - self._tested > MOST_SECONDS:  # fmt: skip
+            self._count, self._tested = 0, self.now
+            self._send_to_all(record, record.query.edns)
+        else:
+            self._send(record, [self._last], record.query.edns)
+        while (arrival := (yield record.began + LONGEST)) is not None:
+            packet, answer = arrival
+            if packet.qid != record.qid:
+                continue
+            if answer.rcode != Rcode.REFUSED:
+                self._last = packet.server
+            elif self._last == packet.server:
+                self._last = None
+            is_failure = answer.rcode in (Rcode.REFUSED, Rcode.SERVFAIL)
+            if is_failure and not record.left and not packet.cookie:
+                self._send_to_all(record)
+                continue
+            record.left -= bool(record.left)
+            if record.left > 1 and answer.rcode == Rcode.REFUSED:
+                continue
+            for client in record.clients:
+                self.tell(client, self._taken(packet, answer))
+            break
+        del self._records[key]
+
+    def _send_to_all(self, record: _Record, edns: int = SAFE_SIZE) -> None:
+        servers = range(len(self.conf.nameservers))
+        record.left = len(servers) + 1
+        self._send(record, servers, edns)
+
+    def _send(self, record: _Record, servers: Iterable[int], edns: int) -> None:
+        query = record.query._replace(at=self.now, qid=record.qid)
+        for server in servers:
+            if server not in record.ports:
+                record.ports[server] = self.new_port("udp")
+            size = edns if query.edns else 0
+            self.outbox.append(query._replace(server=server, port=record.ports[server], edns=size))
+
+    def _taken(self, packet: Packet, answer: Answer) -> Answer:
+        """The reply for the program, which is kept."""
+        if answer.tc:
+            return answer._replace(addresses=())
+        if answer.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN):
+            rrtype = 0 if answer.rcode else packet.rrtype
+            until = int(self.now + self._phase) + answer.ttl
+            self._cache[packet.name.lower(), rrtype] = until, answer
+        return answer
+
+    def _over_tcp(self, query: Packet) -> Task:
+        """Ask over TCP, without a time limit; a nameserver that ends the connection is followed by the next one."""
+        servers = list(range(len(self.conf.nameservers)))
+        start = self._last or 0
+        for server in servers[start:] + servers[:start]:
+            sent = query._replace(server=server, port=self.new_port("tcp"))
+            answer = yield from self.ask(sent, None)
+            if answer is not None and not answer.is_closed:
+                self.tell(query, self._taken(sent, answer))
+                return
+        self.tell(query, Answer(Rcode.REFUSED))

@@ -1,0 +1,118 @@
+"""The common part of programs that pass queries on: a program and its nameserver run as one model.
+
+Path: resolver/cli.py, explanation/client.py -> here -> the program's model, and the queries that are passed on.
+Rule 1: `outbox` has what the nameservers of the resolv.conf see; `heard` and `told` have what the program sent and got.
+Rule 2: each query of the program is a task, a generator as a lookup is; a task gets all arrivals, and takes its own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from math import inf
+from random import Random
+from typing import ClassVar, Final, NamedTuple
+
+from hsdns.resolver.model import Answer, Arrival, Exchange, Model, Packet, Waiting, within
+from hsdns.resolver.resolv_conf import Reader
+from hsdns.wire.iana import Rcode
+
+Task = Generator[float | None, Arrival | None, None]
+Registry = Mapping[str, Sequence[str]]  # addresses of whole names of Services, in lower case
+READER: Final = Reader("a stub resolver", {}, most_servers=1 << 30, searches=False, numbers=())
+NO_REGISTRY: Final[Registry] = {}
+FAILED: Final = Answer(Rcode.SERVFAIL)
+UDP_SIZE: Final = 512  # octets of a reply without EDNS
+
+
+class Between(NamedTuple):
+    """A stub by its name, "" for none, the Services that it may know, and its resolv.conf, "" for the program's."""
+
+    name: str = ""
+    registry: Registry = NO_REGISTRY
+    text: str = ""
+
+
+NOTHING: Final = Between()
+
+
+class Stub(Model):
+    """A stub resolver as the nameserver of a program, whose own nameservers are those of the resolv.conf."""
+
+    reader = READER
+    captures: ClassVar[bool] = False  # the queries to any nameserver, as it knows Services itself
+
+    def __init__(
+        self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
+    ) -> None:
+        super().__init__(text, random)
+        self.program, self.registry = program, registry
+        self.heard: list[Packet] = []
+        self.told: list[tuple[float, Packet, Answer]] = []
+        self.asking: Packet | None = None  # what the latest task began with
+        self.blocked: frozenset[str] = frozenset()  # transports over which it is not reached
+        self._tasks: dict[Task, float] = {}  # until when each waits
+        self._replies: deque[Arrival] = deque()
+
+    @abstractmethod
+    def pass_on(self, query: Packet) -> Task:
+        """Answer a query with tell(), or pass it on."""
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Run the lookup of the program, and what its queries lead to."""
+        self.heard, self.told = [], []
+        lookup, reply, until = self.program.lookup(name, types), None, self.now
+        is_due = True
+        while True:
+            if is_due:
+                self.program.now = self.now
+                try:
+                    deadline = lookup.send(reply)
+                except StopIteration as end:
+                    return end.value  # type: ignore[no-any-return]
+                until = inf if deadline is None else deadline
+                for query in self.program.outbox:
+                    self.heard.append(query)
+                    self.asking = query
+                    if query.transport not in self.blocked:
+                        self.run(self.pass_on(query))
+                self.program.outbox.clear()
+            is_due = bool(self._replies)
+            if is_due:
+                reply = self._replies.popleft()
+                self.told.append((self.now, *reply))
+                continue
+            for task in [each for each, end in self._tasks.items() if end <= self.now]:
+                self.run(task)
+            if self._replies:
+                continue
+            next_end = min([until, *self._tasks.values()])
+            arrival = yield None if next_end == inf else next_end
+            for task in [] if arrival is None else list(self._tasks):
+                self.run(task, arrival)
+            reply, is_due = None, arrival is None and until <= self.now
+
+    def run(self, task: Task, arrival: Arrival | None = None) -> None:
+        """Run a task until it waits, or ends."""
+        try:
+            end = task.send(arrival)
+            self._tasks[task] = inf if end is None else end
+        except StopIteration:
+            self._tasks.pop(task, None)
+
+    def tell(self, query: Packet, answer: Answer) -> None:
+        """Answer the program, with what fits into its reply."""
+        if query.transport == "udp":
+            found = within(answer, query.rrtype, query.name, max(UDP_SIZE, query.edns))
+            cut = answer.tc or len(found) < len(answer.addresses)
+            answer = answer._replace(addresses=found, tc=cut)
+        self._replies.append((query, answer))
+
+    def ask(self, query: Packet, until: float | None) -> Exchange:
+        """Send a query to a nameserver, and wait for its answer until a time."""
+        self.outbox.append(query._replace(at=self.now))
+        arrival = yield until
+        while arrival is not None and (arrival[0].port, arrival[0].qid) != (query.port, query.qid):
+            arrival = yield until
+        return None if arrival is None else arrival[1]

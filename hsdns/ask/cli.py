@@ -23,12 +23,14 @@ from hsdns.cli.command import (
     IN_NAMESPACE,
     KUBECONFIG,
     NO_CODE,
+    OUTPUT,
     Command,
     Contradiction,
     FlagError,
     complain,
     flag,
     say,
+    say_json,
 )
 from hsdns.errors import OperatorError
 
@@ -181,6 +183,7 @@ class Lookup(Command):
     namespace: Annotated[str, IN_NAMESPACE] = ""
     port: Annotated[int, flag("its port (default 53)", "PORT", name="p", low=1)] = 53
     tcp: Annotated[bool, flag("ask over TCP; without, only where the reply does not fit")] = False
+    o: Annotated[str, OUTPUT] = "text"
 
     def run(self) -> int:
         """Ask, and print the records, or why there are none."""
@@ -213,15 +216,30 @@ class Lookup(Command):
             query = Query.ask(qname, qtype)
             reply = question.ask(host, port, query, TIMEOUT, Random(), is_tcp=self.tcp)
         except question.NoReply as error:
-            complain(error)
-            return 1
+            raise OperatorError(str(error)) from None
+        records = [
+            {
+                "name": each.owner.to_text(),
+                "type": type_to_text(each.rrtype),
+                "ttl": each.ttl,
+                "data": rdata_to_text(each.rrtype, each.rdata),
+            }
+            for each in reply.answer
+        ]
+        if self.o == "json":
+            asked_for = {
+                "host": host,
+                "port": port,
+                "name": qname.to_text(),
+                "type": type_to_text(qtype),
+            }
+            say_json({**asked_for, "rcode": rcode_to_text(reply.rcode), "records": records})
         if reply.rcode != Rcode.NOERROR:
             complain(f"{name} {type_to_text(qtype)}: {rcode_to_text(reply.rcode)}")
         elif not reply.answer:
             complain(f"{name} exists, but has no {type_to_text(qtype)} record")
-        for each in reply.answer if reply.rcode == Rcode.NOERROR else ():
-            rdata = rdata_to_text(each.rrtype, each.rdata)
-            say(f"{each.owner.to_text()} {each.ttl} IN {type_to_text(each.rrtype)} {rdata}")
+        if self.o == "text" and reply.rcode == Rcode.NOERROR:
+            say(*("{name} {ttl} IN {type} {data}".format_map(each) for each in records))
         types = {each.rrtype for each in reply.answer}
         if (
             reply.rcode == Rcode.NOERROR

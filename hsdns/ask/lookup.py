@@ -15,6 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from hsdns.ask.question import Refused
 from hsdns.resolver.model import (
     CLOSED,
     Arrival,
@@ -60,13 +61,21 @@ class LoopTransport(Transport):
 class Sockets(LoopTransport):
     """The sockets of a model, which asks a server (address, port).
 
-    With `keeps_socket`, all UDP queries of all lookups use one socket, until close().
+    With `keeps_socket`, all UDP queries of all lookups use one socket, until close().  With `needs_server`, a lookup
+    ends with Refused once the host reports that nothing listens there.
     """
 
     def __init__(
-        self, model: Model, server: tuple[str, int], random: Random, *, keeps_socket: bool = False
+        self,
+        model: Model,
+        server: tuple[str, int],
+        random: Random,
+        *,
+        keeps_socket: bool = False,
+        needs_server: bool = False,
     ) -> None:
         super().__init__()
+        self._needs_server, self._is_refused = needs_server, False
         self._server, self._random, self._keeps_socket = server, random, keeps_socket
         self._checks_question = model.checks_question
         self._cookie = random.randbytes(8)
@@ -92,9 +101,12 @@ class Sockets(LoopTransport):
         flow.send(message)
 
     async def receive(self, until: float | None) -> Arrival | None:
-        """Wait for the next answer; raise Unfinished after LONGEST seconds."""
+        """Wait for the next answer; raise Unfinished after LONGEST seconds, or Refused."""
         end = self.now() + LONGEST if self._end is None else self._end
         found = await self.next_arrival(end if until is None else min(until, end))
+        if self._is_refused:
+            host, port = self._server
+            raise Refused(f"nothing listens on UDP at {host} port {port}")
         if found is None and (until is None or until > end):
             raise Unfinished(f"stopped after {LONGEST:g} seconds, the resolver would go on waiting")
         return found
@@ -115,7 +127,11 @@ class Sockets(LoopTransport):
             self._flows.popitem()[1].close()
 
     async def _open(self, port: str, transport: str) -> _Flow:
-        flow = _Flow(lambda message: self._take(port, message), lambda: self._lose(port))
+        flow = _Flow(
+            lambda message: self._take(port, message),
+            lambda: self._lose(port),
+            lambda: self._refuse(port),
+        )
         self._flows[port] = flow  # before it is open, as the other end may close it at once
         try:
             if transport == "udp":
@@ -137,6 +153,15 @@ class Sockets(LoopTransport):
         with contextlib.suppress(BadReply):
             self.arrivals.put_nowait((packet, answer_of(message, packet)))
 
+    def _refuse(self, port: str) -> None:
+        """Nothing listens at the port of the server."""
+        if self._needs_server:
+            self._is_refused = True
+            flow = self._flows.get(port)
+            self._lose(port)
+            if flow is not None:
+                flow.close()
+
     def _lose(self, port: str) -> None:
         """The other end has closed a connection."""
         if self._flows.pop(port, None) is not None:
@@ -148,8 +173,13 @@ class Sockets(LoopTransport):
 class _Flow(asyncio.DatagramProtocol, asyncio.Protocol):
     """The messages of a UDP socket or a TCP connection."""
 
-    def __init__(self, take: Callable[[bytes], None], lose: Callable[[], None]) -> None:
-        self._take, self._lose = take, lose
+    def __init__(
+        self,
+        take: Callable[[bytes], None],
+        lose: Callable[[], None],
+        refuse: Callable[[], None],
+    ) -> None:
+        self._take, self._lose, self._refuse = take, lose, refuse
         self._frames = FrameBuffer()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -158,6 +188,10 @@ class _Flow(asyncio.DatagramProtocol, asyncio.Protocol):
 
     def datagram_received(self, data: bytes, addr: object) -> None:
         self._take(data)
+
+    def error_received(self, exc: Exception) -> None:
+        if isinstance(exc, ConnectionRefusedError):
+            self._refuse()
 
     def data_received(self, data: bytes) -> None:
         for message in self._frames.feed(data):

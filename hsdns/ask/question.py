@@ -91,6 +91,8 @@ def over_tcp(host: str, port: int, wire: bytes, timeout: float) -> bytes:
             with connection.makefile("rb") as stream:
                 length = int.from_bytes(stream.read(2), "big")
                 octets = stream.read(length)
+    except ConnectionRefusedError:
+        raise Refused(f"nothing listens on TCP at {host} port {port}") from None
     except OSError as error:
         why = error.strerror or f"no reply within {timeout:g} s"
         raise NoReply(f"{host} port {port} does not answer over TCP: {why}") from None

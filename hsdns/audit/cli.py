@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns import memory
-from hsdns.cli.command import CONTROL, FORMATS, FlagError, complain, flag, say, say_json
+from hsdns.cli.command import CONTROL, OUTPUT, FlagError, complain, flag, say, say_json
 from hsdns.cli.source import SourceCommand, is_cluster
+from hsdns.colours import GREEN, RED
 from hsdns.corefile.tree import CorefileError, Token
 from hsdns.errors import OperatorError
 
@@ -42,7 +43,7 @@ class Audit(SourceCommand):
     forms = """hsdns audit -server ADDRESS... -source NAME [ARGUMENT...] [FLAG...]
        hsdns audit -service NAMESPACE/NAME -conf FILE [FLAG...]
        hsdns audit -contexts CONTEXT=ADDRESS,... [FLAG...]"""
-    interrupted = ("interrupted before anything was asked", BAD)
+    interrupted = ("interrupted before the first query", BAD)
 
     server: Annotated[
         list[str], flag(f"servers to ask (default port {PORT})", "[NAME=]ADDRESS[:PORT]...")
@@ -110,10 +111,7 @@ class Audit(SourceCommand):
         str, flag("serve metrics for Prometheus there, with -watch", "HOST:PORT")
     ] = ""
     html: Annotated[str | None, flag("write the report as a page to a file", "FILE")] = None
-    o: Annotated[
-        str,
-        flag("format of standard output: text (default) or json", "FORMAT", choices=FORMATS),
-    ] = "text"
+    o: Annotated[str, OUTPUT] = "text"
     i_own_this: Annotated[
         list[str],
         flag("addresses of your own that are neither loopback nor private", "ADDRESS..."),
@@ -160,12 +158,12 @@ class Audit(SourceCommand):
                 return status
 
     def _tell(self, reports: list[AuditReport]) -> int:
-        from hsdns.audit.report import lines
+        from hsdns.audit.report import WORDS, lines
 
         if self.o == "json":
             say_json(reports)
         else:
-            say(*lines(reports))
+            say(*lines(reports), words={each: GREEN if each == WORDS[0] else RED for each in WORDS})
         if self.html is not None:
             from hsdns.audit.page import page
 

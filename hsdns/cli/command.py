@@ -19,6 +19,7 @@ Rule 3: what the encoding of the stream lacks is escaped too, so no name ends a 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from shutil import get_terminal_size
@@ -38,12 +39,12 @@ from typing import (
 
 import msgspec
 
+from hsdns import colours
 from hsdns.corefile.properties import parse_duration
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
 from hsdns.wire import printable
 
-FORMATS: Final = ("text", "json")
 _BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -188,9 +189,21 @@ def read_time(name: str, text: str, example: str, *, is_zero: bool = False) -> f
     return seconds
 
 
-def say(*lines: object, shown: Callable[[str], str] = printable, flush: bool = False) -> None:
-    """Print lines to standard output; `shown` escapes a line, `str` takes one that is escaped."""
-    _write(sys.stdout, "".join(f"{shown(str(each))}\n" for each in lines))
+def say(
+    *lines: object,
+    shown: Callable[[str], str] = printable,
+    flush: bool = False,
+    words: Mapping[str, str] = {},
+) -> None:
+    """Print lines to standard output; `shown` escapes a line, `str` takes one that is escaped.
+
+    `words` are painted in their colours.
+    """
+    text = "".join(f"{shown(str(each))}\n" for each in lines)
+    if words and colours.are_shown(sys.stdout):
+        known = re.compile(rf"(?<![\w.-])({'|'.join(map(re.escape, words))})(?![\w.-])")
+        text = known.sub(lambda found: colours.painted(found[0], words[found[0]]), text)
+    _write(sys.stdout, text)
     if flush:
         sys.stdout.flush()
 
@@ -262,6 +275,9 @@ KUBECONFIG: Final = flag(
 CONTEXT: Final = flag("context of the kubeconfig (default: its current one)", "NAME")
 
 
+OUTPUT: Final = flag(
+    "format of standard output: text (default) or json", "FORMAT", choices=("text", "json")
+)
 CONTROL: Final = flag(
     "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"
 )

@@ -135,7 +135,10 @@ _hsdns() {{
         case $command in
 {words}
         esac
-        if [[ $word == -* ]]; then
+        if [[ $word == --* ]]; then
+            offer=" $flags" files=
+            offer=${{offer// -/ --}}
+        elif [[ $word == -* ]]; then
             offer=$flags files=
         elif [[ -z $files ]] && ((COMP_CWORD == 1 || (COMP_CWORD == 2 && ${{#command}}))); then
             offer=$words
@@ -171,7 +174,7 @@ def zsh(found: Sequence[Description]) -> str:
         if any(flag.kind is list and takes_file(flag) for flag in command.flags.values()):
             specs.append("'*:file:_files'")
         shift = "shift words; ((CURRENT--))\n        " if command.name else ""
-        body = " \\\n            ".join(["_arguments", *specs])
+        body = " \\\n            ".join(["_hsdns_arguments", *specs])
         cases.append(f"    {command.name or '*'})\n        {shift}{body}\n        ;;")
     named = [(each.name, _escaped(each.headline, ":")) for each in found if each.name]
     described = "\n".join(f"        {_quoted(f'{name}:{headline}')}" for name, headline in named)
@@ -187,6 +190,12 @@ _hsdns_commands() {{
 {described}
     )
     _describe command commands
+}}
+
+# A line that has one flag with two dashes is completed with two everywhere.
+_hsdns_arguments() {{
+    (( ${{words[(I)--*]}} )) && set -- "$@" "${{(@)${{(@M)@:#-*}}/#-/--}}"
+    _arguments "$@"
 }}
 
 _hsdns() {{
@@ -205,6 +214,7 @@ def fish(found: Sequence[Description]) -> str:
     lines = [
         "# Completion of hsdns for fish, printed by `hsdns completion fish`.",
         "complete -c hsdns -f",
+        "function __hsdns_long; string match -qr '^--' -- (commandline -op); end",
     ]
     for command in found:
         if command.name:
@@ -213,7 +223,7 @@ def fish(found: Sequence[Description]) -> str:
             )
         seen = "" if command.name else "not "
         seen = f"{seen}__fish_seen_subcommand_from {command.name or names}"
-        where = _fished(seen)
+        where, long = _fished(seen), _fished(f"__hsdns_long; and {seen}")
         for name, flag in command.flags.items():
             option = f"-s {name}" if len(name) == 1 else f"-o {name}"
             value = ""
@@ -221,9 +231,11 @@ def fish(found: Sequence[Description]) -> str:
                 value = " -r -F" if takes_file(flag) else " -x"
             if values(flag):
                 value += f" -a {_fished(' '.join(values(flag)))}"
-            lines.append(f"complete -c hsdns -n {where} {option}{value} -d {_fished(flag.help)}")
+            value += f" -d {_fished(flag.help)}"
+            lines.append(f"complete -c hsdns -n {where} {option}{value}")
+            lines.append(f"complete -c hsdns -n {long} -l {name}{value}")
             if flag.kind is list and takes_file(flag):
-                after = _fished(f"{seen}; and __fish_seen_argument {option}")
+                after = _fished(f"{seen}; and __fish_seen_argument {option} -l {name}")
                 lines.append(f"complete -c hsdns -n {after} -F")
         if command.name and command.words:
             lines.append(f"complete -c hsdns -n {where} -a {_fished(' '.join(command.words))}")

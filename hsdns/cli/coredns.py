@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from hsdns import __version__
 from hsdns.cli import SUBCOMMANDS, commands_by_purpose, control_path
-from hsdns.cli.command import Command, FlagError, complain, flag, say, say_text, usage
+from hsdns.cli.command import OUTPUT, Command, FlagError, complain, flag, say, say_text, usage
 
 if TYPE_CHECKING:
     from hsdns.cli.launch import CorefileSource
@@ -64,7 +64,7 @@ class Coredns(Command):
     control: Annotated[str | None, control_path.FLAG] = None
     faults: Annotated[
         bool,
-        flag("let rules of faults come through the control door (default: they are refused)"),
+        flag("let rules of faults come through the control API (default: they are refused)"),
     ] = False
     v: Annotated[
         bool,
@@ -78,8 +78,11 @@ class Coredns(Command):
         ),
     ] = False
     o: Annotated[
-        str | None, flag("json: print what -validate, -version and -v show as JSON", "FORMAT")
-    ] = None
+        str,
+        OUTPUT._replace(
+            help="format of what -validate, -version, -plugins and -v show: text (default) or json"
+        ),
+    ] = "text"
     no_code: Annotated[bool, flag("with -validate: do not load the modules that python names")] = (
         False
     )
@@ -107,7 +110,8 @@ class Coredns(Command):
         if self.plugins:
             from hsdns.plugins import ORDER
 
-            say(*sorted(ORDER))
+            found = sorted(ORDER)
+            say_text(json.dumps(found, indent=2) if as_json else "\n".join(found))
             return 0
 
         from hsdns.cli import launch
@@ -133,13 +137,11 @@ class Coredns(Command):
 
     def _wants_json(self) -> bool:
         """Return whether -o json is given; raise FlagError where -o has no effect."""
-        if self.o is None:
-            return False
-        if self.o != "json":
-            raise FlagError(f'-o needs json, found "{self.o}"')
-        if not (self.validate or self.version or self.v):
-            raise FlagError("-o has no meaning alone; use it with -validate, -version or -v")
-        return True
+        if "o" in self.given and not (self.validate or self.version or self.plugins or self.v):
+            raise FlagError(
+                "-o has no meaning alone; use it with -validate, -version, -plugins or -v"
+            )
+        return self.o == "json"
 
 
 def version() -> dict[str, str]:

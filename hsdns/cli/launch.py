@@ -220,10 +220,12 @@ class ServeOptions:
     # The path of a control socket, or with `control_token` an address.
     control: str | None = None
     control_token: str | None = None
-    # The pages of the control door have the last queries from the start.
+    # The pages of the control API have the last queries from the start.
     keeps_queries: bool = False
-    # The control door accepts rules of faults.
+    # The control API accepts rules of faults.
     faults: bool = False
+    # The exit status if it cannot start.
+    bad: int = 1
 
 
 def serve(source: CorefileSource, options: ServeOptions) -> int:
@@ -298,7 +300,7 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
         start.drop()
     except (CorefileError, StartError) as error:
         complain(error)
-        return 1
+        return options.bad
     if not server.is_serving:
         return await server.run()
     memory.keep()

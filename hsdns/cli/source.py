@@ -259,11 +259,11 @@ def looking_at() -> tuple[Token, ...]:
     return cluster_tokens(access)
 
 
-def access_of(kubeconfig: str = "", context: str = "", files: str = "-source") -> tuple[str, ...]:
+def access_of(kubeconfig: str = "", context: str = "") -> tuple[str, ...]:
     """FILE and CONTEXT of the kubeconfig that flags name, () in a pod, else of the usual one; raise FlagError."""
     if not kubeconfig and not context and is_in_pod():
         return ()
-    path, context = find_kubeconfig(kubeconfig, files, context)
+    path, context = find_kubeconfig(kubeconfig, context)
     return (path, *filter(None, [context]))
 
 
@@ -322,17 +322,17 @@ def is_in_pod() -> bool:
     return not InCluster(os.environ, time.monotonic, lambda sentence: None).check()
 
 
-def find_kubeconfig(given: str = "", files: str = "-source", context: str = "") -> tuple[str, str]:
+def find_kubeconfig(given: str = "", context: str = "") -> tuple[str, str]:
     """The path of the kubeconfig that kubectl uses, and the context; of several in KUBECONFIG that which has it.
 
-    Raise FlagError; `files` is the flag for files in its place.
+    Raise FlagError.
     """
     usual = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
     paths = [given] if given else usual or [os.path.expanduser("~/.kube/config")]
     found = [each for each in paths if os.path.isfile(each)]
     if not found:
         raise FlagError(
-            f"there is no kubeconfig {' and no '.join(paths)}; name one with -kubeconfig, or files with {files}"
+            f"there is no kubeconfig {' and no '.join(paths)}; name one with -kubeconfig, or files with -source"
         )
     if not found[1:]:
         return found[0], context

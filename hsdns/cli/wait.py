@@ -23,14 +23,15 @@ from hsdns.ask.names import Word, read_word
 from hsdns.cli.command import (
     ANY,
     CONTROL,
-    FORMATS,
     IN_NAMESPACE,
+    OUTPUT,
     FlagError,
     flag,
     say,
     say_text,
 )
 from hsdns.cli.source import SourceCommand, default_namespace, is_cluster
+from hsdns.colours import RED
 from hsdns.corefile.tree import Token
 from hsdns.errors import OperatorError
 from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
@@ -139,7 +140,7 @@ class Wait(SourceCommand):
         ),
     ] = None
     timeout: Annotated[float, flag("how long to wait (default 60s)", "TIME", time="30s")] = TIMEOUT
-    o: Annotated[str, flag("format: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
+    o: Annotated[str, OUTPUT] = "text"
 
     def run(self) -> int:
         """Wait, and show each server's answer."""
@@ -167,7 +168,7 @@ class Wait(SourceCommand):
         if self.o == "json":
             say_text(_json(qname, qtype, seen, seconds, wanted, why))
         else:
-            say(*_lines(qname, qtype, seen, seconds, wanted, why))
+            say(*_lines(qname, qtype, seen, seconds, wanted, why), words={f"wanted {wanted}": RED})
         return 0 if met else 1
 
     def _asked(self, word: Word | None = None) -> Asked:

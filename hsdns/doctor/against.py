@@ -36,12 +36,14 @@ def other_side(options: Doctor, kubeconfig: str) -> Doctor:
             raise KubeconfigError("there is no kubeconfig for a context of that name")
         read_context(kubeconfig, word)
     except KubeconfigError as error:
-        if word == "-" and options.from_ == "-":
+        if word == "-" and "-" in (options.source or ()):
             raise FlagError(READ_TWICE) from None
-        if word in ("-", DEMO) or os.path.exists(word):
-            return replace(options, from_=word)
+        if word == DEMO:
+            return replace(options, source=[word])
+        if word == "-" or os.path.exists(word):
+            return replace(options, source=["manifests", word])
         raise FlagError(f'-against: there is no file "{word}", and {error}') from None
-    return replace(options, from_=None, save=None, kubeconfig=kubeconfig, context=word)
+    return replace(options, source=None, save=None, kubeconfig=kubeconfig, context=word)
 
 
 def compare_dumps(here: DumpRead, there: DumpRead, target: str, output: str) -> int:

@@ -2,8 +2,8 @@
 
 Path: argv -> here -> sources/cluster_dump.py (a cluster) and servers.py (its DNS), or a file ->
 rules/diagnosis.py -> standard output.
-Rule 1: the cluster is read once, and the dump is checked: a dump from -save gives the same findings with -from.  The
-        answers of the DNS servers are in the dump; with -from no queries are sent.
+Rule 1: the cluster is read once, and the dump is checked: a dump from -save gives the same findings with -source.
+        The answers of the DNS servers are in the dump; with -source no queries are sent.
 Rule 2: the exit status is 0 without findings at or over -level, 1 with some, 2 if Services, EndpointSlices or Pods
         could not be read.
 Rule 3: nothing is written to the cluster, and no Secret and no environment variable is read.
@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -31,6 +30,7 @@ from hsdns.cli.command import (
     ANY,
     CONTEXT,
     KUBECONFIG,
+    OUTPUT,
     Contradiction,
     FlagError,
     Progress,
@@ -41,6 +41,7 @@ from hsdns.cli.command import (
 )
 from hsdns.cli.source import (
     DEMO,
+    SOURCE,
     access_of,
     cluster_text,
     cluster_tokens,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from hsdns.sources.cluster_dump import ClusterDump
 
 BLIND: Final = 2
-_FORMATS: Final = ("text", "wide", "json")
 CLUSTER: Final = "cluster"
 PROGRAM: Final = "kubectl"
 IMAGE: Final = f"ghcr.io/hsdns/hsdns:{__version__}"
@@ -67,7 +67,7 @@ LIMIT: Final = 60.0  # seconds from the start of the container to its end
 PAUSE: Final = 1.0  # seconds between two checks of it
 CALL: Final = 30.0  # seconds for one call of kubectl
 USER: Final = 65532  # as in the image
-FROM_POD: Final = flag(
+FROM: Final = flag(
     "ask the DNS servers from this pod, too: an ephemeral container is added to it, by kubectl",
     "NAMESPACE/POD",
 )
@@ -88,24 +88,25 @@ class Doctor(ReadingCommand):
     most_words = ANY
     bad = BLIND
 
-    from_: Annotated[
-        str | None,
-        flag(
-            "judge a file: what -save wrote, kubectl get -o json or yaml, or manifests; - is standard input, "
-            f"and {DEMO} the demo cluster (./{DEMO} a file of that name)",
-            "FILE",
+    source: Annotated[
+        list[str] | None,
+        SOURCE._replace(
+            help="judge files in place of a cluster: manifests PATH..., also of -save or kubectl (- is standard "
+            "input), or demo, the demo cluster"
         ),
     ] = None
     within: Annotated[
         str, flag("namespace of the target", "NAMESPACE", name="namespace", alias="n")
     ] = ""
-    save: Annotated[str | None, flag("write what was read to a file, for -from", "FILE")] = None
+    save: Annotated[
+        str | None, flag("write what was read to a file, for -source manifests", "FILE")
+    ] = None
     kubeconfig: Annotated[str, KUBECONFIG] = ""
     context: Annotated[str, CONTEXT] = ""
     against: Annotated[
         str | None,
         flag(
-            "show how Services differ from those of another context, or of a file as for -from, instead of findings",
+            "show how Services differ from those of another context, or of files as for -source, instead of findings",
             "CONTEXT|FILE",
         ),
     ] = None
@@ -117,7 +118,7 @@ class Doctor(ReadingCommand):
         str | None,
         flag("file of hsdns record, for what the search list costs (new rule HS176)", "FILE"),
     ] = None
-    from_pod: Annotated[str | None, FROM_POD] = None
+    from_: Annotated[str | None, FROM] = None
     image: Annotated[str, IMAGE_FLAG] = IMAGE
     istioctl: Annotated[bool, istioctl.FLAG] = True
     config: Annotated[str | None, FLAG] = None
@@ -125,7 +126,10 @@ class Doctor(ReadingCommand):
     level: Annotated[str, LEVEL] = "warning"
     o: Annotated[
         str,
-        flag("format: text (default), wide for all findings, or json", "FORMAT", choices=_FORMATS),
+        OUTPUT._replace(
+            help="format: text (default), wide for all findings, or json",
+            choices=(*OUTPUT.choices, "wide"),
+        ),
     ] = "text"
 
     def run(self) -> int:
@@ -134,14 +138,14 @@ class Doctor(ReadingCommand):
             raise FlagError(
                 f'hsdns doctor takes one namespace, Service or Pod, found also "{self.words[1]}"'
             )
-        for each in ("kubeconfig", "context", "save", "server", "no-ask", "from-pod", "image"):
+        for each in ("kubeconfig", "context", "save", "server", "no-ask", "from", "image"):
             is_used = each == "kubeconfig" and self.against is not None
-            if self.from_ is not None and each in self.given and not is_used:
+            if self.source is not None and each in self.given and not is_used:
                 raise FlagError(
-                    f"-{each} is for a cluster that is read, and -from reads a file; leave one of them out"
+                    f"-{each} is for a cluster that is read, and -source reads files; leave one of them out"
                 )
-        if self.from_pod is not None and not self.runs_code:
-            raise FlagError("-from-pod runs kubectl, and -no-code nothing; leave one of them out")
+        if self.from_ is not None and not self.runs_code:
+            raise FlagError("-from runs kubectl, and -no-code nothing; leave one of them out")
         try:
             return self._diagnose() if self.against is None else self._compare()
         except ValueError as error:
@@ -169,7 +173,7 @@ class Doctor(ReadingCommand):
 
     def access(self) -> tuple[str, ...]:
         """FILE and CONTEXT of the kubeconfig, () in a pod without these flags; raise FlagError."""
-        return access_of(self.kubeconfig, self.context, "-from")
+        return access_of(self.kubeconfig, self.context)
 
     def _diagnose(self) -> int:
         from hsdns.doctor.report import (
@@ -189,7 +193,7 @@ class Doctor(ReadingCommand):
         recorded = self._recorded()
         is_wide, is_text = self.o == "wide", self.o != "json"
         screen = Screen.of_output(is_wide=is_wide)
-        add = self._asking(recorded) if self.from_ is None else None
+        add = self._asking(recorded) if self.source is None else None
         read = self.read()
         subject = read.subject(self.target)
         complain(*subject.problems)
@@ -226,30 +230,32 @@ class Doctor(ReadingCommand):
         from hsdns.doctor.against import compare_dumps, other_side
         from hsdns.lint.drift import check_flags
 
-        of_findings = "level server no-ask from-pod image config preview recording istioctl".split()
+        of_findings = "level server no-ask from image config preview recording istioctl".split()
         check_flags(self.given, of_findings)
         try:
-            kubeconfig, _ = find_kubeconfig(self.kubeconfig, "-from", self.against or "")
+            kubeconfig, _ = find_kubeconfig(self.kubeconfig, self.against or "")
         except FlagError:
-            if self.kubeconfig or self.from_ is None:
+            if self.kubeconfig or self.source is None:
                 raise
             kubeconfig = ""
         there = other_side(self, kubeconfig)
         output = "text" if self.o == "wide" else self.o
-        here, away = self.read(), there.read("against")
+        here, away = self.read(), there.read()
         if here.dump is not None:
             self._save(here.dump)
         return compare_dumps(here, away, self.target, output)
 
-    def read(self, flag: str = "from") -> DumpRead:
-        """Read a cluster or a dump; raise FlagError or OSError."""
+    def read(self) -> DumpRead:
+        """Read a cluster or files; raise FlagError or OSError."""
         from hsdns.rules.judging import read_dump, read_files
         from hsdns.sources.cluster_dump import FIRST_LINE, NOTE, unread_kinds
 
-        if self.from_ is not None:
-            name, content = self._file(self.from_, flag)
-            files = read_files([(name, content)], has_places=False)
+        if self.source is not None:
+            listed = self._files(self.source)
+            content = b"\n".join(each for _, each in listed)
+            files = read_files(listed, has_places=False)
             is_cluster = NOTE.encode() in content
+            name = listed[0][0] if len(listed) == 1 else " ".join(self.source[1:])
             return DumpRead(name, files, unread_kinds(content), is_cluster=is_cluster)
         dump = asyncio.run(_collect(self))
         name = f"{CLUSTER} {self.context}" if self.context else CLUSTER
@@ -263,26 +269,26 @@ class Doctor(ReadingCommand):
             with open(self.save, "wb") as file:
                 file.write(dump.encode())
 
-    def _file(self, path: str, flag: str) -> tuple[str, bytes]:
-        """The name and the content of a file; raise FlagError."""
-        from hsdns.sources.file_text import as_utf8, read_file
+    def _files(self, source: Sequence[str]) -> Sequence[tuple[str, bytes]]:
+        """The names and the contents of the files of -source; raise FlagError."""
+        from hsdns.cli.source import demo_manifests
+        from hsdns.lint.cli import read_paths
 
-        if path == DEMO:
-            from hsdns.cli.source import demo_manifests
-
-            return "the demo cluster", demo_manifests()
-        if os.path.isdir(path):
+        if source == [DEMO]:
+            return [("the demo cluster", demo_manifests())]
+        if source[0] != "manifests" or not source[1:]:
+            found = " ".join(source)
             raise FlagError(
-                f"-{flag} {path}: this is a folder; give a file, or use hsdns lint {path}"
+                f'-source of hsdns doctor is manifests PATH... or {DEMO}, found "{found}"'
+                + (f"; write -source manifests {found}" if os.path.exists(source[0]) else "")
             )
-        try:
-            if path == "-":
-                return "standard input", as_utf8(sys.stdin.buffer.read(), path)
-            return path, read_file(path)
-        except OSError as error:
-            raise FlagError(
-                f"-{flag} {path}: it cannot be read: {error.strerror or error}"
-            ) from None
+        listed = read_paths(source[1:])
+        for each in listed.problems:
+            raise FlagError(f"-source manifests {each}")
+        complain(*listed.remarks)
+        if not listed.files:
+            raise FlagError(f"-source {' '.join(source)}: there is no manifest")
+        return listed.files
 
     def _recorded(self) -> dict[str, Any]:
         """The queries of a recording, as an object for a dump; empty if none is given; raise FlagError."""
@@ -580,17 +586,18 @@ class PodView(NamedTuple):
 
 
 def pod_view(options: Doctor) -> PodView | None:
-    """The view for -from-pod and -image, None without them; raise FlagError."""
-    path = options.from_pod
+    """The view for -from and -image, None without them; raise FlagError."""
+    path = options.from_
     if path is None:
         if "image" in options.given:
-            raise FlagError("-image is that of the container of -from-pod; add -from-pod")
+            raise FlagError("-image is that of the container of -from; add -from")
         return None
     namespace, slash, name = path.removeprefix("pod/").partition("/")
     if not slash or not namespace or not name or "/" in name:
-        raise FlagError(f'-from-pod needs NAMESPACE/POD, found "{path}"')
+        files = f"; files are read with -source manifests {path}" if os.path.exists(path) else ""
+        raise FlagError(f'-from needs NAMESPACE/POD, found "{path}"{files}')
     if options.no_ask:
-        raise FlagError("-from-pod and -no-ask exclude each other; leave one out")
+        raise FlagError("-from and -no-ask exclude each other; leave one out")
     return PodView(namespace, name, options.image, (), options.server)
 
 

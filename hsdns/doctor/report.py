@@ -9,7 +9,6 @@ Rule 3: a line is wrapped at the width of a terminal, and never in a pipe.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import textwrap
@@ -18,7 +17,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
+from hsdns import colours
 from hsdns.cli.command import say
+from hsdns.colours import BOLD, CYAN, DIM, GREEN, RED, YELLOW, painted
 from hsdns.rules.diagnosis import Diagnosis, Subject
 from hsdns.rules.mesh import TOOL, MeshFinding
 from hsdns.rules.names import Names
@@ -28,8 +29,7 @@ from hsdns.wire import counted, printable
 PASSED, FAILED, WARNED, NOTED, SKIPPED = "passed", "failed", "warned", "noted", "skipped"
 _MARKS: Final = {PASSED: "✓", FAILED: "✗", WARNED: "!", NOTED: "·", SKIPPED: "-"}
 _ASCII: Final = {**_MARKS, PASSED: "+", FAILED: "x", NOTED: "."}
-_COLOURS: Final = {PASSED: "32", FAILED: "31", WARNED: "33", NOTED: "36", SKIPPED: "2"}
-_BOLD, _DIM = "1", "2"
+_COLOURS: Final = {PASSED: GREEN, FAILED: RED, WARNED: YELLOW, NOTED: CYAN, SKIPPED: DIM}
 _INDENT: Final = 2
 _SHORTEST, _LONGEST = 24, 50  # lines of a screen
 _WIDE: Final = 120  # columns of a list in a pipe
@@ -72,11 +72,11 @@ class Screen:
     @classmethod
     def of_output(cls, *, is_wide: bool) -> Screen:
         """That of standard output: a terminal, or what takes lines of any length."""
+        colour = colours.are_shown(sys.stdout)
         if not sys.stdout.isatty():
-            return cls(None if is_wide else _LONGEST)
+            return cls(None if is_wide else _LONGEST, colour=colour)
         size = shutil.get_terminal_size()
         height = min(max(size.lines, _SHORTEST), _LONGEST) - 1  # without that of the next prompt
-        colour = not os.environ.get("NO_COLOR")
         return cls(None if is_wide else height, size.columns, colour=colour)
 
     def section(self, title: str, rows: Sequence[Row], reserve: int = 0) -> None:
@@ -84,7 +84,7 @@ class Screen:
         if not rows:
             return
         head = [] if self._is_first else [""]
-        head.append(self._painted(printable(title), _BOLD))
+        head.append(self._painted(printable(title), BOLD))
         found = [list(self._lines(row)) for row in rows]
         count = len(rows)
         if self._left is not None:
@@ -113,7 +113,7 @@ class Screen:
         if len(names) > width:
             names = f"{names[:width].rpartition(', ')[0]}, …"
         text = f"{head}{printable(names)}" if names.strip(", …") else head.rstrip(": ")
-        return f"{mark if title else ' ' * _INDENT}{text}{self._painted(tail, _DIM)}"
+        return f"{mark if title else ' ' * _INDENT}{text}{self._painted(tail, DIM)}"
 
     def _print(self, lines: Sequence[str]) -> None:
         say(*lines, shown=str, flush=True)
@@ -126,7 +126,7 @@ class Screen:
         first, *rest = self._wrapped(f"{text}{code}", _INDENT)
         lines = [f"{mark} {first}", *(f"{' ' * _INDENT}{each}" for each in rest)]
         if code and lines[-1].endswith(row.code):
-            lines[-1] = f"{lines[-1].removesuffix(row.code)}{self._painted(row.code, _DIM)}"
+            lines[-1] = f"{lines[-1].removesuffix(row.code)}{self._painted(row.code, DIM)}"
         yield from lines
         if row.todo:
             first, *rest = self._wrapped(f"-> {printable(row.todo)}", _INDENT, "   ")
@@ -144,7 +144,7 @@ class Screen:
         )
 
     def _painted(self, text: str, colour: str) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self._colour else text
+        return painted(text, colour, is_on=self._colour)
 
 
 class Shown(NamedTuple):

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -34,12 +33,13 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from hsdns import colours
 from hsdns.ask.names import KINDS, NAMESPACE, Word, read_word, taken_for
 from hsdns.cli import source
 from hsdns.cli.command import (
     ANY,
-    FORMATS,
     IN_NAMESPACE,
+    OUTPUT,
     FlagError,
     columns,
     complain,
@@ -108,7 +108,7 @@ class AskerCommand(ClusterCommand):
         flag("resolv.conf to use (default /etc/resolv.conf); with -from, that of the node", "FILE"),
     ] = ""
     from_: Annotated[
-        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NS/POD")
+        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NAMESPACE/POD")
     ] = ""
     cluster_dns: Annotated[
         str,
@@ -120,7 +120,7 @@ class AskerCommand(ClusterCommand):
         from hsdns.explanation.question import LookupQuestion, read_name, read_through
 
         if "cluster-dns" in self.given and "from" not in self.given:
-            raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
+            raise FlagError("-cluster-dns is for a pod; add -from NAMESPACE/POD, or leave it out")
         if "from" in self.given and not self.from_:
             raise FlagError("-from needs a namespace and a pod, as in shop/web-0")
         if self.word.kind == "address" and [each.upper() for each in self.words[1:]] == ["PTR"]:
@@ -214,8 +214,7 @@ class Explain(AskerCommand):
     ] = None
     port: Annotated[int, flag("port of -server (default 53)", "PORT", name="p", low=1)] = 53
     o: Annotated[
-        str,
-        flag("format: text, a tree for a terminal (default), or json", "FORMAT", choices=FORMATS),
+        str, OUTPUT._replace(help="format: text, a tree for a terminal (default), or json")
     ] = "text"
 
     def run(self) -> int:
@@ -283,7 +282,7 @@ def _write(found: Explanation, output: str, *, with_history: bool) -> None:
     else:
         from hsdns.explanation.text import lines
 
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        colour = colours.are_shown(sys.stdout)
         say(*lines(found, columns(), colour=colour, with_history=with_history), shown=str)
 
 

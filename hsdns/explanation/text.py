@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hsdns.colours import GREEN, RED, YELLOW, painted
 from hsdns.explanation.report import (
     AskerReport,
     ChangeReport,
@@ -26,14 +27,13 @@ from hsdns.wire import printable
 
 MOST_ENDPOINTS: Final = 6  # of one slice that are shown
 MOST_RECORDS: Final = 8
-_RED, _GREEN, _YELLOW, _DIM, _END = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 _COLOURS: Final = {
-    "resolves": _GREEN,
-    "leads nowhere": _RED,
-    "does not resolve": _RED,
-    "could not tell": _YELLOW,
-    "answered": _GREEN,
-    "left out": _RED,
+    "resolves": GREEN,
+    "leads nowhere": RED,
+    "does not resolve": RED,
+    "could not tell": YELLOW,
+    "answered": GREEN,
+    "left out": RED,
 }
 
 Tree = list["str | Tree"]
@@ -71,7 +71,7 @@ def lines(
     is_asked = found.asker is None or found.asker.decisive.removesuffix(".") in {
         query.name for lookup in found.asker.lookups for query in lookup.queries
     }
-    yield f"{printable(name)} {found.type}{'' if is_asked else ', which is not asked'}"
+    yield f"{printable(name)} {found.type}{'' if is_asked else ', not queried'}"
     tree = _tree(found) + (_history(found.history) if with_history else [])
     for line in _drawn(tree, "", width):
         yield _with_fate(line) if colour else line
@@ -96,7 +96,7 @@ def _wrapped(sentence: str, width: int) -> list[str]:
 
 
 def _coloured(line: str, word: str) -> str:
-    return f"{_COLOURS[word]}{line}{_END}"
+    return painted(line, _COLOURS[word])
 
 
 def _with_fate(line: str) -> str:

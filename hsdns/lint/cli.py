@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from hsdns.cli.command import FlagError, ReadingCommand, complain, flag, say
+from hsdns import colours
+from hsdns.cli.command import OUTPUT, FlagError, ReadingCommand, complain, flag, say
 from hsdns.lint import istioctl
 from hsdns.lint.rule import FLAG, LEVEL, PREVIEW, is_everything, read_silences
 
@@ -42,10 +43,9 @@ class Lint(ReadingCommand):
 
     o: Annotated[
         str,
-        flag(
-            "format: text (default), json, sarif, junit or github",
-            "FORMAT",
-            choices=("text", "json", "sarif", "junit", "github"),
+        OUTPUT._replace(
+            help="format: text (default), json, sarif, junit or github",
+            choices=(*OUTPUT.choices, "sarif", "junit", "github"),
         ),
     ] = "text"
     level: Annotated[str, LEVEL] = "warning"
@@ -168,8 +168,7 @@ def _lint(
     mesh = [each for each in said if level_at_least(each.level, level)]
     below = len(found) - len(shown) + len(said) - len(mesh)
     report = Report(shown, below, silenced, objects, len(files), unread, mesh, dict(files))
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    say(*formatted(report, output, colour=colour), shown=str)
+    say(*formatted(report, output, colour=colours.are_shown(sys.stdout)), shown=str)
     return UNREAD if unread else 1 if shown or mesh else 0
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from hsdns.cli.command import ANY, FORMATS, Command, FlagError, flag, say, say_text
+from hsdns.cli.command import ANY, OUTPUT, Command, FlagError, flag, say, say_text
 
 if TYPE_CHECKING:
     from hsdns.rules.silence import SilencePattern
@@ -33,8 +33,7 @@ class Rule(Command):
     most_words = ANY
 
     o: Annotated[
-        str,
-        flag("format: text, the page in Markdown (default), or json", "FORMAT", choices=FORMATS),
+        str, OUTPUT._replace(help="format: text, the page in Markdown (default), or json")
     ] = "text"
 
     def run(self) -> int:

@@ -10,7 +10,7 @@ Rule 4: the exit status is 0 if this command ended the recording, 2 if the serve
 `hsdns replay status|pause|run|step|speed`: shows and controls the replay of a recording in a running server:
 Rule: the exit status is 2 for bad input, or if no server could be reached, or it replays nothing.
 
-The entries of a recording, made of the streams of a control door:
+The entries of a recording, made of the streams of a control API:
 Rule 1: the recording begins with the first whole state; queries before it are left out.
 Rule 2: the server's lines are validated as strictly as a file, so that every recording can be replayed.
 """
@@ -33,7 +33,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import structs
 
-from hsdns.cli.command import ANY, FORMATS, FlagError, Progress, complain, flag, no_command, say
+from hsdns.cli.command import ANY, OUTPUT, FlagError, Progress, complain, flag, no_command, say
 from hsdns.cli.running_server import STATUS, Refused, RunningServer, ServerCommand, ServerError
 from hsdns.cluster.objects import UNDECODED
 from hsdns.corefile.properties import duration_to_text
@@ -96,8 +96,7 @@ class Record(ServerCommand):
     )
     anonymise: Annotated[bool, flag("replace names and addresses by others")] = False
     o: Annotated[
-        str,
-        flag("format of the line at the end: text (default), or json", "FORMAT", choices=FORMATS),
+        str, OUTPUT._replace(help="format of the line at the end: text (default), or json")
     ] = "text"
 
     @classmethod
@@ -325,8 +324,7 @@ class Replay(ServerCommand):
     suggested = WORDS
 
     o: Annotated[
-        str,
-        flag("format: text (default), or json, a line for each replay", "FORMAT", choices=FORMATS),
+        str, OUTPUT._replace(help="format: text (default), or json, a line for each replay")
     ] = "text"
 
     def run(self) -> int:

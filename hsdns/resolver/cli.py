@@ -22,12 +22,14 @@ import msgspec
 
 from hsdns.ask.names import DOMAIN
 from hsdns.cli import source
-from hsdns.cli.command import ANY, FORMATS, FlagError, columns, flag, say, say_text
+from hsdns.cli.command import ANY, OUTPUT, FlagError, columns, flag, say, say_text
+from hsdns.colours import GREEN, RED
 from hsdns.errors import OperatorError
 from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, name_at, say_meant
 from hsdns.resolver import model_of
 from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
+from hsdns.resolver.stubs.stub import Between
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Resolve(AskerCommand):
             "ADDRESS...",
         ),
     ] = []
-    o: Annotated[str, flag("format: text (default) or json", "FORMAT", choices=FORMATS)] = "text"
+    o: Annotated[str, OUTPUT] = "text"
 
     def run(self) -> int:
         """Look the name up, and show each query."""
@@ -113,7 +115,8 @@ class Resolve(AskerCommand):
         else:
             width = columns()
             one = as_list(name, lookups[0], width)
-            say(*(one if len(lookups) == 1 else as_table(name, lookups, width)))
+            shown = one if len(lookups) == 1 else as_table(name, lookups, width)
+            say(*shown, words={"resolves with all": GREEN, "resolves with none": RED, "error": RED})
         errors = {each.error for each in lookups if each.error}
         return 0 if not errors else 2 if errors == {UNSEEN} else 1
 
@@ -178,12 +181,12 @@ class Resolve(AskerCommand):
                 say_meant(self.words[0], name)
             else:
                 name = place.name_meant(self.words[0], self.word.namespace)
-        except NoReply:
-            raise silent from None
+        except NoReply as error:
+            raise OperatorError(str(error)) from None
 
         async def ask(resolver: str) -> LookupReport:
-            model = model_of(resolver, used, Random(0), asked.through)
-            transport = Sockets(model, (address, port), Random())
+            model = model_of(resolver, used, Random(0), Between(asked.through))
+            transport = Sockets(model, (address, port), Random(), needs_server=True)
             return report_of(model, await look_up(model, name, asked.types, transport))
 
         lookups: list[LookupReport] = []
@@ -192,6 +195,8 @@ class Resolve(AskerCommand):
                 lookups.append(asyncio.run(ask(each)))
                 if not lookups[0].has_reply:
                     raise silent
+        except NoReply as error:
+            raise OperatorError(str(error)) from None
         except ValueError as error:
             raise FlagError(BAD_SEARCH.format(error)) from None
         return name, text, lookups

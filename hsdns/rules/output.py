@@ -10,11 +10,13 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from hsdns import __version__
+from hsdns import __version__, colours
+from hsdns.colours import BOLD, CYAN, DIM, RED, YELLOW
 from hsdns.corefile.tree import Position
 from hsdns.rules.mesh import SITE as MESH_SITE
 from hsdns.rules.mesh import TOOL, MeshFinding
@@ -95,8 +97,7 @@ def as_json(finding: Finding) -> dict[str, object]:
 # Text: the findings of each object, with the lines that they are about; then a line with counts.
 
 
-_COLOURS: Final = {"error": "31", "warning": "33", "note": "36"}
-_BOLD, _DIM = "1", "2"
+_COLOURS: Final = {"error": RED, "warning": YELLOW, "note": CYAN}
 _WIDTH: Final = 100  # of the part of a long line that is shown
 _BEFORE: Final = 40  # of it before the place
 _MARKED: Final = re.compile(r"[^\s,;{}\[\]]*[^\s,;:{}\[\]]|.")
@@ -106,16 +107,13 @@ _REPAIRED: Final = "[*]"
 
 def _plain(report: Report, *, colour: bool) -> list[str]:
     """The report for a terminal, line by line."""
-
-    def painted(text: str, code: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if colour and text else text
-
+    painted = partial(colours.painted, is_on=colour)
     lines = list[str]()
     groups = defaultdict[tuple[str, str], list[Finding]](list)
     for each in report.findings:
         groups[each.at.file, each.remark.place].append(each)
     for (file, place), group in groups.items():
-        lines += ["", painted(printable(place or file), _BOLD)]
+        lines += ["", painted(printable(place or file), BOLD)]
         for each in group:
             level, hue = painted(each.level, _COLOURS[each.level]), _COLOURS[each.level]
             excerpt = list(_excerpt(each, report.texts.get(file, b"")))
@@ -124,10 +122,10 @@ def _plain(report: Report, *, colour: bool) -> list[str]:
             code = f"{each.rule.code} {_REPAIRED}" if each.remark.edit else each.rule.code
             if colour:
                 code = f"\x1b]8;;{each.page}\x1b\\{code}\x1b]8;;\x1b\\"  # a link to its page
-            end = f"{painted(code, _BOLD)} {painted(printable(str(each.at)), _DIM)}"
+            end = f"{painted(code, BOLD)} {painted(printable(str(each.at)), DIM)}"
             lines.append(f"  {level}: {printable(said)} {end}")
             for gutter, text, mark in excerpt:
-                lines.append(f"{painted(gutter, _DIM)}{text}{painted(mark, hue)}")
+                lines.append(f"{painted(gutter, DIM)}{text}{painted(mark, hue)}")
     if report.mesh:
         lines += [
             "",

@@ -67,7 +67,7 @@ def test_a_cluster_is_read_and_saved(
     assert first.out.startswith("Objects\n✓ 3 objects read\n\nNames\n")
     assert first.err == ""
     assert asked == [("the API server of kubeconfig config", "lab")]
-    assert cli.main(["doctor", "lab", "-from", "saved.json"]) == 1
+    assert cli.main(["doctor", "lab", "-source", "manifests", "saved.json"]) == 1
     read = first.out.removeprefix("Objects\n✓ 3 objects read\n\n")
     assert capsys.readouterr().out == read.replace("of cluster", "of saved.json")
 
@@ -182,7 +182,7 @@ def test_it_fits_the_screen_or_names_all(
     """Of a terminal no line is too long; elsewhere none is wrapped, and -o wide shows the rest."""
     screen = Screen(height, columns, colour=colour)
     monkeypatch.setattr(Screen, "of_output", lambda is_wide: screen)
-    assert cli.main(["doctor", "-from", "demo", "-level", "note"]) == 1
+    assert cli.main(["doctor", "-source", "demo", "-level", "note"]) == 1
     shown = capsys.readouterr().out
     lines = re.sub(r"\x1b\[\d+m", "", shown).splitlines()
     assert (shown != "\n".join([*lines, ""])) is colour

@@ -82,7 +82,16 @@ def test_two_contexts(asked: list[tuple[str, str]], capsys: pytest.CaptureFixtur
 def test_a_file_and_a_context(
     asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["doctor", "-from", "here.json", "-kubeconfig", "config", "-against", "b"]
+    words = [
+        "doctor",
+        "-source",
+        "manifests",
+        "here.json",
+        "-kubeconfig",
+        "config",
+        "-against",
+        "b",
+    ]
     assert cli.main(words) == 1
     assert asked == [("b", "")]
     assert capsys.readouterr().out.splitlines()[-1] == last("here.json", "cluster b")

@@ -31,43 +31,7 @@ contexts: [{name: a, context: {cluster: a, user: a}}]
 clusters: [{name: a, cluster: {server: "%s"}}]
 users: [{name: a, user: {token: x}}]
 """
-OBJECTS = """
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: default}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: kube-system}
----
-apiVersion: v1
-kind: Service
-metadata: {name: kubernetes, namespace: default}
-spec: {clusterIP: 10.96.0.1, ports: [{name: https, port: 443}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: None, ports: [{name: http, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: http, port: 80, protocol: TCP}]
-endpoints:
-- {addresses: [10.0.0.1], hostname: web-0, targetRef: {kind: Pod, name: web-0}}
-- {addresses: [10.0.0.2], hostname: web-1}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: web-0, namespace: shop}
-status: {phase: Running, podIP: 10.0.0.1}
-"""
+OBJECTS = Path(__file__).with_name("doctor_servers.yaml").read_text()
 # The cluster IP is one of loopback, where nothing listens on port 53.
 DNS = """
 apiVersion: v1
@@ -162,7 +126,20 @@ def test_each_replica_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{service} at 127.0.0.1 port {right}: 8 of 8 answers are right" in printed["asked"]
     assert not {each["resource"] for each in printed["unchecked"]} & {"answers"}
     assert (
-        cli.main(["doctor", "shop/web", "-from", "saved.json", "-level", "note", "-o", "json"]) == 1
+        cli.main(
+            [
+                "doctor",
+                "shop/web",
+                "-source",
+                "manifests",
+                "saved.json",
+                "-level",
+                "note",
+                "-o",
+                "json",
+            ]
+        )
+        == 1
     )
     assert json.loads(capsys.readouterr().out) == printed
 
@@ -379,7 +356,7 @@ def test_a_pod_is_asked_from(
     reasons, answers = [], []
     with api(OBJECTS) as url:
         for found in ([("HS231", "error", "Pod shop/web-0")], [], []):
-            printed = run(capsys, url, "shop/web", "-from-pod", "shop/web-0")
+            printed = run(capsys, url, "shop/web", "-from", "shop/web-0")
             assert of_servers(printed) == found
             lacking = {each["resource"]: each["reason"] for each in printed["unchecked"]}
             reasons.append(lacking.get("from-pod", ""))

@@ -84,8 +84,8 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
     "explain": [(QNAME, *SOURCE), (QNAME, *SOURCE, "-o", "json"), ("web.shop.svc.cluster.local.", *SOURCE), (NAME, *SOURCE),
                 ("db.shop.svc.cluster.local.", *SOURCE), (QNAME, NAME), (QNAME, "-control", "c"), (QNAME, "-conf", f"evil/{NAME}.Corefile")],
     "top": [("-once", "-control", "c"), ("-once", "-control", "c", "-n", NAME), ("-once", "-o", "json", "-control", "c"), ("-control", NAME)],
-    "doctor": [("-from", "evil.json", "-level", "note"), ("-from", "evil.json", "-o", "json"), ("-from", NAME), ("-kubeconfig", "config", "-context", NAME),
-               ("-from", "evil.json", "-against", "evil.json"), ("-kubeconfig", NAME), ("-from", "evil.json", NAME)],
+    "doctor": [("-source", "manifests", "evil.json", "-level", "note"), ("-source", "manifests", "evil.json", "-o", "json"), ("-source", "manifests", NAME), ("-from", NAME), ("-kubeconfig", "config", "-context", NAME),
+               ("-source", "manifests", "evil.json", "-against", "evil.json"), ("-kubeconfig", NAME), ("-source", "manifests", "evil.json", NAME)],
     "lint": [("evil", "-level", "note", "-o", form) for form in ("text", "json", "sarif", "junit", "github")]
             + [("evil", "-against", "web.json", "-o", form) for form in ("text", "json", "github")] + [(NAME,), ("evil", "-o", NAME)],
     "audit": [("-server", NAME, *SOURCE), ("-contexts", NAME), ("-service", NAME), ("-conf", f"evil/{NAME}.Corefile", "-server", "127.0.0.1")],

@@ -160,7 +160,7 @@ def test_control_address(
 ) -> None:
     monkeypatch.delenv("HSDNS_CONTROL_TOKEN", raising=False)
     assert Serve.main(["-control", "0.0.0.0:9160"]) == 2
-    assert capsys.readouterr().err.startswith("whoever reaches 0.0.0.0:9160 could use")
+    assert capsys.readouterr().err.startswith("anyone who can reach 0.0.0.0:9160 could use")
     monkeypatch.setenv("HSDNS_CONTROL_TOKEN", "secret-of-16-octets")
     assert Serve.main(["-control", "0.0.0.0:9160"]) == 0
     (call,) = served
@@ -261,7 +261,7 @@ def test_a_source_that_is_not_there_ends_it(
     monkeypatch.setattr(launch, "set_up_logging", lambda refuses: None)  # it would last
     line = line.format(path=tmp_path)
     (tmp_path / "Corefile").write_text(f". {{\nkubernetes cluster.local {{\n{line}\n}}\n}}\n")
-    assert Serve.main(["-p", str(free_port()), *words.format(path=tmp_path).split()]) == 1
+    assert Serve.main(["-p", str(free_port()), *words.format(path=tmp_path).split()]) == 2
     assert capsys.readouterr() == ("", error.format(path=tmp_path) + "\n")
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import field, structs
 
-from hsdns.cli.command import FORMATS, NO_CODE, Command, Flag, FlagError, complain, flag
+from hsdns.cli.command import NO_CODE, OUTPUT, Command, Flag, FlagError, complain, flag
 from hsdns.cli.source import SERVED
 from hsdns.corefile.keys import split_host_port
 from hsdns.load.cli.progress import LINE, WAYS, check_live
@@ -202,9 +202,9 @@ class ReportCommand(Command):
     ] = False
     json: Annotated[str, flag("write the report as JSON to a file", "FILE")] = ""
     html: Annotated[str, flag("write the report as a page to a file", "FILE")] = ""
-    o: Annotated[str, flag(
-        "format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws", "FORMAT",
-        choices=(*FORMATS, PERFDATA))] = "text"
+    o: Annotated[str, OUTPUT._replace(
+        help="format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws",
+        choices=(*OUTPUT.choices, PERFDATA))] = "text"
     # fmt: on
 
 
@@ -482,7 +482,7 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
 def _check_together(flags: LoadFlags) -> None:
     if not flags.queries and not flags.replay and not flags.has_cluster:
         raise FlagError(
-            "what is to be asked? add -queries FILE, -replay FILE, or a cluster whose names are asked: -source or -conf"
+            "nothing to query: add -queries FILE, -replay FILE, or a cluster with -source or -conf"
         )
     for name, needed in _NEEDED.items():
         if flags.uses(name) and not any(map(flags.uses, needed)):

@@ -22,6 +22,7 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from hsdns.corefile.keys import parse_key, zone_warning
@@ -61,7 +62,7 @@ def parse(
     text: str | Source | None = None,
     environ: Mapping[str, str],
     known_directives: Collection[str],
-    not_yet: Collection[str] = (),
+    not_yet: Mapping[str, str] = MappingProxyType({}),
     files: Files = DISK,
     errors: Errors | None = None,
     keeps_unknown: bool = False,
@@ -69,8 +70,8 @@ def parse(
     """Parse a Corefile and its imports; raise CorefileError for the first error, or collect all in `errors`.
 
     `text` is the content if `path` is only its name in messages.  `not_yet` are the plugins of CoreDNS that hsdns
-    lacks; they have their own error.  With `keeps_unknown` the tree has directives that are not known, too.
-    An empty file gives a tree without blocks.
+    lacks, with the reasons that their errors give.  With `keeps_unknown` the tree has directives that are not known,
+    too.  An empty file gives a tree without blocks.
     """
     errors = errors if errors is not None else Errors()
     if text is None:
@@ -121,7 +122,7 @@ class _Parser:
         self,
         stream: Stream,
         known: Collection[str],
-        not_yet: Collection[str],
+        not_yet: Mapping[str, str],
         warn: Callable[[Position, str], None],
         errors: Errors,
         keeps_unknown: bool,
@@ -312,7 +313,7 @@ class _Parser:
     ) -> str:
         word = name.text
         if word in self._not_yet:
-            return f'directive "{word}" exists in CoreDNS but not in hsdns yet; remove it'
+            return f'directive "{word}" exists in CoreDNS but not in hsdns: {self._not_yet[word]}; remove it'
         if known := about_directive(word):
             return known
         if lexeme.text == "{":

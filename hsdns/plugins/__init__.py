@@ -7,6 +7,7 @@ from typing import Final
 ORDER: Final[tuple[str, ...]] = (
     "root",  # sets the directory of all files below
     "metadata",  # runs before the chain, for all its plugins
+    "geoip",  # provides metadata
     "https",  # this and the next three are read before sockets are opened
     "timeouts",
     "multisocket",
@@ -58,9 +59,23 @@ ORDER: Final[tuple[str, ...]] = (
     "view",  # evaluated before the chain, so its position does not matter
 )
 
-# Directives of CoreDNS 1.14.7 that hsdns reports as unsupported instead of unknown.
-NOT_YET: Final[frozenset[str]] = frozenset(
-    "geoip proxyproto quic grpc_server https3 trace "
-    "route53 "
-    "azure clouddns etcd grpc on nomad".split()
+_ELSEWHERE: Final = (
+    "its records are in a system beside the cluster; write them for hosts, file or template"
 )
+_QUIC: Final = "Python has no maintained QUIC library that works with its ssl module"
+_GRPC: Final = "only CoreDNS itself sends queries over gRPC; use tls:// or https://"
+# Directives of CoreDNS 1.14.7 that hsdns reports as unsupported instead of unknown, and why.
+NOT_YET: Final[dict[str, str]] = {
+    "azure": _ELSEWHERE,
+    "clouddns": _ELSEWHERE,
+    "etcd": _ELSEWHERE,
+    "grpc": _GRPC,
+    "grpc_server": _GRPC,
+    "https3": _QUIC,
+    "nomad": _ELSEWHERE,
+    "on": "it runs programs when the server starts and stops, and hsdns runs none",
+    "proxyproto": "compiled code reads the datagrams, and knows no PROXY header; use a load balancer that keeps addresses",
+    "quic": _QUIC,
+    "route53": _ELSEWHERE,
+    "trace": "use log, dnstap or the metrics",
+}

@@ -38,7 +38,7 @@ from hsdns.rules.rule import Edit, Remark
 from hsdns.wire.name import Name
 
 DNS_PORT: Final = 53
-_NAMES: Final = frozenset(ORDER) | NOT_YET
+_NAMES: Final = frozenset(ORDER) | NOT_YET.keys()
 _PLUGIN_NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 _MISSPELT: Final = 0.75  # difflib's ratio
 _PLACE: Final = re.compile(r"(.+?):([0-9]+):([0-9]+): (.*)", re.DOTALL)

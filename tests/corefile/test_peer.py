@@ -36,7 +36,7 @@ STARTED: Final = re.compile(rb"^CoreDNS-|waiting for Kubernetes", re.MULTILINE |
 REFUSED: Final = re.compile(
     r'has no properties[,;] |the "\{" of .* must be at the end of the same line|expected the end of the line after the '
     r'"\}"|has no braces within its braces|takes (no|1|2|at least 1) arguments?, found|takes CAPACITY|may occur only once|'
-    r'exists in CoreDNS but not in hsdns yet|of pprof is not supported|needs "directory"|needs a master file|'
+    r'exists in CoreDNS but not in hsdns|of pprof is not supported|needs "directory"|needs a master file|'
     r"is not an IP address, a file or a host name|names no zone|CoreDNS reads no properties of dns64|"
     r'CoreDNS reads this "(bufsize|cancel|reload|root)" as a property'
 )
@@ -127,7 +127,7 @@ def test_valid_is_what_coredns_starts_with(
 
 # What lint does not tell: what depends on the machine or its environment, and what only hsdns lacks.
 OF_MACHINE: Final = re.compile(
-    r"No such file|does not exist|neither an IP address nor an interface|but not in hsdns yet|of pprof is not supported|"
+    r"No such file|does not exist|neither an IP address nor an interface|but not in hsdns|of pprof is not supported|"
     r"nothing to import"
 )
 UNKNOWN: Final = re.compile(r"unknown directive|external plugin|in CoreDNS 1\.|since CoreDNS")

@@ -17,6 +17,7 @@ OF_HSDNS: Final[dict[str, str]] = {
     "TestGRPCTLSWithLimits": _QUIC,
     "TestGRPCWithLimits": _QUIC,
     "TestGrpc": _QUIC,
+    "TestHTTPSConnectionLimit": "a connection above the limit takes the place of one that is silent",
     "TestHTTPS3": _QUIC,
     "TestHTTPS3WithLimits": _QUIC,
     "TestQUIC": _QUIC,

@@ -53,6 +53,7 @@ ORDER: Final[tuple[str, ...]] = (
     "forward",  # last resort
     "erratic",  # answers all queries, like whoami
     "whoami",
+    "sign",  # not a handler; placed as in CoreDNS
     "view",  # evaluated before the chain, so its position does not matter
 )
 
@@ -60,5 +61,5 @@ ORDER: Final[tuple[str, ...]] = (
 NOT_YET: Final[frozenset[str]] = frozenset(
     "geoip proxyproto quic grpc_server https3 trace "
     "dnstap route53 "
-    "azure clouddns etcd grpc on sign nomad".split()
+    "azure clouddns etcd grpc on nomad".split()
 )

@@ -19,29 +19,7 @@ from hsdns.load.verify import truth
 from hsdns.testing import Cluster
 from loadtest.ports import free_port
 
-WEB = """
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec:
-  clusterIP: None
-  selector: {app: web}
-  ports: [{name: http, port: 80}]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: http, port: 80, protocol: TCP}]
-endpoints:
-- addresses: [10.0.0.1]
-- addresses: [10.0.0.2]
----
-apiVersion: v1
-kind: Service
-metadata: {name: mail, namespace: shop}
-spec: {type: ExternalName, externalName: mail.example.org}
-"""
+WEB = Path(__file__).with_name("audit.yaml").read_text()
 DNS = """
 apiVersion: v1
 kind: Service

@@ -175,8 +175,9 @@ def extra(name: str, directive: Directive) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
         raise directive.name.error(
-            f'"{directive.name.text}" needs the Python package {error.name}, which is not installed; install '
+            f'"{directive.name.text}" needs the Python package {package}, which is not installed; install '
             f'hsdns with the extra that has it: pip install "hsdns-server[{name}]"'
         ) from None
 

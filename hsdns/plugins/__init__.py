@@ -74,7 +74,7 @@ NOT_YET: Final[dict[str, str]] = {
     "https3": _QUIC,
     "nomad": _ELSEWHERE,
     "on": "it runs programs when the server starts and stops, and hsdns runs none",
-    "proxyproto": "compiled code reads the datagrams, and knows no PROXY header; use a load balancer that keeps addresses",
+    "proxyproto": "compiled code reads datagrams, and knows no PROXY header; use a balancer that keeps addresses",
     "quic": _QUIC,
     "route53": _ELSEWHERE,
     "trace": "use log, dnstap or the metrics",

@@ -43,7 +43,12 @@ TITLE = re.compile(r'title="([^"]+)"')
 DEADLINE = 15.0  # seconds for a command to print what the page says
 DEFAULT_HTTP_PORT = {"health": "8080", "ready": "8181", "prometheus": "9153", "pprof": "6053"}
 # What a page may name without showing it, as cert-manager writes it.
-TLS_FILES = {"tls.crt": "server.pem", "tls.key": "server.key", "ca.crt": "ca.pem"}
+TLS_FILES = {
+    "tls.crt": "server.pem",
+    "tls.key": "server.key",
+    "ca.crt": "ca.pem",
+    "GeoLite2-City.mmdb": "../../scenarios/geoip/places.mmdb",
+}
 
 
 class Fence(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,26 @@ FIRST = "names answered first in "
 def test_refused(row: str) -> None:
     text, sentence = row.replace("TLS/", f"{DATA}/").split("\n=> ")
     assert setup_error(plugin_class(text.split()[0]), text) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "package", "extra"),
+    [
+        ("dnssec {\n key file K\n}", "cryptography.hazmat.primitives.asymmetric", "dnssec"),
+        ("sign db {\n key file K\n}", "cryptography.hazmat.primitives.asymmetric", "dnssec"),
+        ("geoip db", "maxminddb", "geoip"),
+    ],
+)
+def test_refused_without_its_extra(
+    text: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "hsdns.authority.signing", raising=False)
+    name = text.split()[0]
+    assert setup_error(plugin_class(name), text) == (
+        f'Corefile:2:1: "{name}" needs the Python package {package.partition(".")[0]}, which is not installed; install '
+        f'hsdns with the extra that has it: pip install "hsdns-server[{extra}]"'
+    )
 
 
 def value(plugin: Any, name: str) -> str:

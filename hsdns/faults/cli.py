@@ -37,6 +37,7 @@ ONLY_WITH: Final = {
     "name": ("run", "matrix"),
     "own": ("run",),
     "ask": ("run",),
+    "program": ("matrix",),
     "server": ("matrix",),
     "p": ("matrix",),
     "control": ("add", "import", "list", "watch", "remove", "clear", "run"),
@@ -112,6 +113,9 @@ class Fault(ServerCommand):
         flag("matrix: the server to put the faults in front of", "ADDRESS", name="server"),
     ] = None
     port: Annotated[int, flag("matrix: port of -server (default 53)", "PORT", name="p", low=1)] = 53
+    programs: Annotated[
+        str, flag("matrix: programs in place of those of the scenario", "NAME,...", name="program")
+    ] = ""
     o: Annotated[
         str,
         OUTPUT._replace(
@@ -290,7 +294,8 @@ def _list(as_json: bool) -> int:
 
 
 def _matrix(words: Sequence[str], options: Fault) -> int:
-    from hsdns.fault_scenarios.page import LEGEND, as_list, as_table, play_all
+    from hsdns.explanation.question import TYPES, read_resolvers
+    from hsdns.fault_scenarios.page import CLIENTS, LEGEND, as_list, as_table, play_all
     from hsdns.fault_scenarios.page import as_json as json_of
     from hsdns.fault_scenarios.scenario import load, names
 
@@ -300,10 +305,12 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
             raise FlagError(f"-{name} is for -server; add -server ADDRESS, or leave -{name} out")
     name = name_of(NAME if options.about is None else options.about)
     scenarios = [load(word) for word in words or names()]
+    chosen = options.programs.split(",") if "program" in options.given else []
+    programs = [each for word in chosen for each in read_resolvers(word, TYPES)]
     # The servers in memory log the effects of rules, which the table shows already.
     log = logging.getLogger("hsdns")
     log.handlers, log.propagate = [logging.NullHandler()], False
-    found = list(play_all(scenarios, behind, name))
+    found = list(play_all(scenarios, behind, name, programs))
     if options.o == "json":
         for each in found:
             say(json.dumps(json_of(each)))
@@ -311,7 +318,7 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
         say(*as_list(found[0]))
     else:
         say_text(f"{LEGEND}\n\n")
-        say(*as_table(found))
+        say(*as_table(found, programs or CLIENTS))
     missed = [(each.scenario.name, rule) for each in found for rule in each.never_hit]
     for scenario, rule in missed:
         sentence = f'no query was hit by the rule "{rule}", so it has shown nothing'

@@ -10,15 +10,7 @@ import pytest
 
 from hsdns.resolver import MODELS, USUAL, model_of
 from hsdns.resolver.cares import CAres
-from hsdns.resolver.model import (
-    CLOSED,
-    Answer,
-    Fate,
-    Packet,
-    Trace,
-    candidates,
-    within,
-)
+from hsdns.resolver.model import CLOSED, Answer, Fate, Packet, Trace, candidates, within
 from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
 from hsdns.resolver.stubs import STUBS
 from hsdns.resolver.stubs.stub import Between
@@ -90,14 +82,6 @@ def test_within() -> None:
         for size in (510, 511, 512, 65535)
     }
     assert sizes == {510: 29, 511: 30, 512: 30, 65535: 60}, "as many as fit, 31 + 30 * 16 octets"
-
-
-@pytest.mark.parametrize(("resolver", "types", "queries"), [("glibc", BOTH, 8), ("go", BOTH, 8)])
-def test_rotate_asks_all_servers(resolver: str, types: tuple[int, ...], queries: int) -> None:
-    text = "nameserver 1.1.1.1\nnameserver 2.2.2.2\noptions rotate\n"
-    found = trace_of(MODELS[resolver](text, Random(0)), "web.", types, lambda packet: None)
-    sent = [each.server for each in found.packets]
-    assert (len(sent), sent.count(0)) == (queries, queries // 2)
 
 
 def channel(model: CAres, name: str, fate: Fate) -> Trace:

@@ -20,21 +20,13 @@ import pytest
 from hsdns.cluster.address import reverse_name
 from hsdns.resolver import MODELS, looks_up
 from hsdns.resolver.cares import BEHIND, CAres
-from hsdns.resolver.model import (
-    STILL_WAITING,
-    Answer,
-    Arrival,
-    Model,
-    Packet,
-    Result,
-    Waiting,
-)
+from hsdns.resolver.model import STILL_WAITING, Answer, Arrival, Model, Packet, Result, Waiting
 from hsdns.resolver.musl import NO_ANSWER
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.resolver.stubs import STUBS
 from hsdns.resolver.stubs.resolved import ACCURACY, TIMEOUT
 from hsdns.resolver.stubs.stub import Stub
-from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_from_text
+from hsdns.wire.iana import RRType, rcode_from_text, rcode_to_text, type_from_text
 from tests.support.tables import section
 
 HERE = Path(__file__).parent
@@ -50,6 +42,7 @@ def table(name: str) -> dict[str, str]:
     return {key.strip(): value for key, _, value in (line.partition(" => ") for line in lines)}
 
 
+GO_ON = table("programs that look a name up by themselves").keys()
 OWN_WORDS = table("programs whose errors have other words than those of the library").keys()
 SLOW = table("lookups through a stub, whose second query came when the first was answered").keys()  # fmt: skip
 LATER = table("numbers of lookups through a stub that asked again when the stub had given up")
@@ -60,10 +53,8 @@ WITHOUT_END = ("nothing yet", "still waiting", "after 60000 milliseconds")
 ALIASES = table("the model of a program with another name")
 NAMESERVERS = ("10.96.0.10", "127.0.0.3")
 TOLERANCE = 0.050  # seconds
-WHOLE_SECONDS = (
-    "repeat-ttl0",
-    "repeat-ttl1",
-)  # where it matters at which part of one a lookup began
+# where it matters at which part of a second a lookup began
+WHOLE_SECONDS = ("repeat-ttl0", "repeat-ttl1")
 NEXT = 2  # packets that may have overtaken each other
 NOISE = 0.004  # seconds between a packet's arrival and the end of a lookup
 KUBE = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
@@ -71,10 +62,8 @@ SCENARIOS = table("a scenario or its beginning, the name, and resolv.conf beside
 TWO_SERVERS = ("two-", "rotate")
 # seconds until the server replied
 DELAYS = {"two-srv1_nx_srv2_ok": (0.05, 0.1), "two-srv1_ok_srv2_nx_fast": (0.1, 0.0)}
-RCODES = {
-    "servfail": Rcode.SERVFAIL, "refused": Rcode.REFUSED, "notimp": Rcode.NOTIMP, "formerr": Rcode.FORMERR,
-    "NXDOMAIN": Rcode.NXDOMAIN,
-}  # fmt: skip
+ERRORS = ("servfail", "refused", "notimp", "formerr", "NXDOMAIN")
+RCODES = {each: rcode_from_text(each.upper()) for each in ERRORS}
 OVERTAKEN = table("replies that overtook each other: the order in which they arrived")
 UNREAD = table("packets that were on their way when the lookup ended, so that the server never read them")  # fmt: skip
 
@@ -100,7 +89,6 @@ class Trace(NamedTuple):
     asked: str
     types: tuple[int, ...]
     model: str = ""
-    is_of_program: bool = False
 
     def __str__(self) -> str:
         return f"{self.scenario} {self.resolver}"
@@ -113,9 +101,8 @@ def settings() -> dict[str, tuple[str, str, tuple[int, ...]]]:
     for name, kind, words, asked, _ in (line.split(" ; ") for line in lines):
         conf = words.strip().split()
         text = KUBE if "kube" in conf else ""
-        text += "".join(
-            f"options {each}\n" for each in conf if each not in ("kube", "two", "v4", "-")
-        )
+        options = [each for each in conf if each not in ("kube", "two", "v4", "-")]
+        text += "".join(f"options {each}\n" for each in options)
         servers = NAMESERVERS if "two" in conf else NAMESERVERS[:1]
         text += "".join(f"nameserver {each}\n" for each in servers)
         what = asked.split()[0]
@@ -133,7 +120,7 @@ def read_traces() -> Iterator[Trace]:
         for part in path.read_text().split("\n== ")[1:]:
             scenario, _ = part.split(maxsplit=1)
             if path != TRACES:
-                trace = read_trace(part, *rows[scenario])._replace(is_of_program=True)
+                trace = read_trace(part, *rows[scenario])
                 if trace.resolver == "go-cgo":  # the C library has no SRV and TXT records
                     own = "go" if trace.types[0] in (RRType.SRV, RRType.TXT) else "glibc"
                     trace = trace._replace(model=own)
@@ -164,13 +151,7 @@ def read_trace(part: str, conf: str, asked: str, types: tuple[int, ...]) -> Trac
             )  # fmt: skip
     results = tuple(line for line in lines if line.startswith("RESULT"))
     scenario, resolver = head.split()
-    if resolver in (
-        "envoy-strict",
-        "envoy-logical",
-        "grpc-go",
-        "grpc-java",
-        "grpc-python",
-    ):  # the next ones are of what it knows
+    if resolver in GO_ON:  # the next ones are of what it knows
         results = results[:1]
     model = ALIASES.get(resolver, resolver)
     return Trace(scenario, resolver, results, tuple(packets), conf, asked, types, model)
@@ -256,16 +237,13 @@ class Chance(Random):
         is_last = packet is max(packets, key=lambda each: each.at)
         if packet.action not in ("drop", "hang") or (is_last and results[-1].endswith(WITHOUT_END)):
             return a
-        again = [
-            each.at
-            for each in packets
-            if each.name == packet.name and each.rrtype == packet.rrtype and each.at > packet.at
-        ]
+        after = [each for each in packets if each.at > packet.at]
+        asked = packet.name, packet.rrtype
+        again = [each.at for each in after if (each.name, each.rrtype) == asked]
         if not again and not is_last and not self._is_envoy:
             return b  # the other query ended the lookup
-        later = [each.at for each in packets if each.at > packet.at]
-        if not again and later and self._is_envoy:  # A begins where AAAA ends
-            again = later
+        if not again and self._is_envoy:  # A begins where AAAA ends
+            again = [each.at for each in after]
         end = again[0] if again else seconds(self._trace.results[0]) - NOISE
         if end - packet.at < 1:
             return b  # it was answered
@@ -277,9 +255,7 @@ class Chance(Random):
         assert isinstance(self.model, CAres)
         early = self.model.tick / 2
         found = 1 - (end - packet.at - early) / longest
-        if (
-            self._trace.resolver == "aiodns"
-        ):  # a thread of its own ends its waits, some of them early
+        if self._trace.resolver == "aiodns":  # a thread ends its waits, some of them early
             return max(found, a)
         assert a - 0.02 <= found <= b + 0.02 or self.model.tick
         return min(max(found, a), b)
@@ -499,11 +475,9 @@ def check_results(trace: Trace, replay: Replay) -> None:
         elif trace.resolver in ONE_ADDRESS and not expected.startswith("wget"):
             assert ip_address(expected) in map(ip_address, result.addresses)
         elif " values" in expected or " records" in expected or re.fullmatch(r"[\d+]+", expected):
-            assert expected in (
+            assert re.split(" (?:values|records)", expected)[0] in (
                 str(count),
                 f"{count - v6}+{v6}",
-                f"{count} values",
-                f"{count} records",
             )
         elif not expected.startswith("wget: can't connect"):
             assert len(expected.split()) == count

@@ -220,9 +220,9 @@ class ServeOptions:
     # The path of a control socket, or with `control_token` an address.
     control: str | None = None
     control_token: str | None = None
-    # The pages of the control door have the last queries from the start.
+    # The pages of the control API have the last queries from the start.
     keeps_queries: bool = False
-    # The control door accepts rules of faults.
+    # The control API accepts rules of faults.
     faults: bool = False
     # The exit status if it cannot start.
     bad: int = 1

@@ -105,7 +105,7 @@ class RunningServer(NamedTuple):
         for each in self.dns_addresses():
             return each
         raise ServerError(
-            f"the server at {self.path} answers no plain DNS, so no resolver can ask it"
+            f"the server at {self.path} answers no plain DNS, so no resolver can query it"
         )
 
 
@@ -172,7 +172,7 @@ def _ask(path: Path) -> RunningServer:
     if API not in api:
         spoken = ", ".join(map(str, api)) or "no version"
         raise ServerError(
-            f"the server at {path} is hsdns {version}, whose control door has {spoken}; "
+            f"the server at {path} is hsdns {version}, whose control API has {spoken}; "
             f"hsdns {__version__} needs {API}, so use the hsdns of the server"
         )
     return RunningServer(path, pid, str(version))

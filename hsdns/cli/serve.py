@@ -77,7 +77,7 @@ class Serve(SourceOptions):
     ] = None
     faults: Annotated[
         bool,
-        flag("let rules of faults come through the control door (default; -faults=false refuses)"),
+        flag("let rules of faults come through the control API (default; -faults=false refuses)"),
     ] = True
     v: Annotated[
         bool, flag("show which blocks' answers are cached in the answer table, and why not")
@@ -137,7 +137,7 @@ class Serve(SourceOptions):
 
 
 def _control(given: str | None) -> str | None:
-    """The location of the control door; a server without a place for a socket runs without one."""
+    """The location of the control API; a server without a place for a socket runs without one."""
     if given is not None:
         return None if given == control_path.OFF else given
     try:

@@ -168,7 +168,7 @@ class ServerOptions(NamedTuple):
     `workers` threads answer at each UDP address if the compiled fast path is loaded.  With `watches_apart`, clusters
     are watched in a thread of its own, and a watchdog checks the loops.  `control` is an address and its token as for
     Runtime.serve_control(), in addition to those in the Corefile; with `keeps_queries` the last queries are kept before
-    any page requests them, and with `faults` the control door accepts rules of faults.
+    any page requests them, and with `faults` the control API accepts rules of faults.
     """
 
     workers: int = 1
@@ -391,7 +391,7 @@ class Server:
         """Behave like a process that is killed, and that starts again when `dead` has returned.
 
         Return False, with nothing done, if the server shuts down, or if `wanted`, called once no other change runs,
-        returns False.  The control door stays open, and metrics keep their values.
+        returns False.  The control API stays open, and metrics keep their values.
         """
         async with self._changing:
             old = self.instance

@@ -69,6 +69,7 @@ class Row(NamedTuple):
     """A row of programs.txt: a program as it is used."""
 
     name: str
+    model: str
     kinds: tuple[str, ...]
     version: str  # the command that prints it
     command: str
@@ -98,7 +99,9 @@ def scenarios() -> dict[str, Scenario]:
 def programs() -> dict[str, Row]:
     """All of them, by name."""
     cells = rows_of("programs.txt")
-    return {name: Row(name, tuple(kinds.split()), *rest) for name, kinds, *rest in cells}
+    return {
+        name: Row(name, model, tuple(kinds.split()), *rest) for name, model, kinds, *rest in cells
+    }
 
 
 def placed(text: str, built: str) -> str:

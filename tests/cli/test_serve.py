@@ -160,7 +160,7 @@ def test_control_address(
 ) -> None:
     monkeypatch.delenv("HSDNS_CONTROL_TOKEN", raising=False)
     assert Serve.main(["-control", "0.0.0.0:9160"]) == 2
-    assert capsys.readouterr().err.startswith("whoever reaches 0.0.0.0:9160 could use")
+    assert capsys.readouterr().err.startswith("anyone who can reach 0.0.0.0:9160 could use")
     monkeypatch.setenv("HSDNS_CONTROL_TOKEN", "secret-of-16-octets")
     assert Serve.main(["-control", "0.0.0.0:9160"]) == 0
     (call,) = served

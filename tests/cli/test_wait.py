@@ -115,7 +115,7 @@ def test_all_servers_must_be_right() -> None:
 
 @pytest.fixture
 def server(no_server: Path) -> Iterator[Cluster]:
-    """A server with a headless Service, and a folder without control doors."""
+    """A server with a headless Service, and a folder without control APIs."""
     with Cluster() as cluster:
         cluster.service("web", namespace="shop", headless=True).endpoints("10.0.0.1", "10.0.0.2")
         yield cluster

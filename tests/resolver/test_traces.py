@@ -27,6 +27,7 @@ from hsdns.resolver.stubs import STUBS
 from hsdns.resolver.stubs.resolved import ACCURACY, TIMEOUT
 from hsdns.resolver.stubs.stub import Stub
 from hsdns.wire.iana import RRType, rcode_from_text, rcode_to_text, type_from_text
+from loadtest.traces.scene import programs
 from tests.support.tables import section
 
 HERE = Path(__file__).parent
@@ -50,7 +51,7 @@ REGISTRY = {"web.shop.svc.cluster.local": ("198.51.100.1",)}
 ONE_EACH = {"curl", "wget-busybox", "nslookup-busybox"}  # that are started for each lookup
 ONE_ADDRESS = ("grpc-java", "grpc-python", "wget-busybox")  # that it connects to
 WITHOUT_END = ("nothing yet", "still waiting", "after 60000 milliseconds")
-ALIASES = table("the model of a program with another name")
+MODEL_OF = {name: row.model for name, row in programs().items()}
 NAMESERVERS = ("10.96.0.10", "127.0.0.3")
 TOLERANCE = 0.050  # seconds
 # where it matters at which part of a second a lookup began
@@ -121,12 +122,10 @@ def read_traces() -> Iterator[Trace]:
             scenario, _ = part.split(maxsplit=1)
             if path != TRACES:
                 trace = read_trace(part, *rows[scenario])
-                if trace.resolver == "go-cgo":  # the C library has no SRV and TXT records
-                    own = "go" if trace.types[0] in (RRType.SRV, RRType.TXT) else "glibc"
-                    trace = trace._replace(model=own)
-                elif trace.resolver == "musl":
-                    trace = trace._replace(model="musl-1.2.3")
-                yield trace
+                own = MODEL_OF[trace.resolver]
+                if trace.resolver == "go-cgo" and trace.types[0] in (RRType.SRV, RRType.TXT):
+                    own = "go"  # the C library has none of these
+                yield trace._replace(model=own)
                 continue
             found = next(v for k, v in SCENARIOS.items() if scenario.startswith(k))
             name, _, conf = found.partition(" ")
@@ -153,8 +152,7 @@ def read_trace(part: str, conf: str, asked: str, types: tuple[int, ...]) -> Trac
     scenario, resolver = head.split()
     if resolver in GO_ON:  # the next ones are of what it knows
         results = results[:1]
-    model = ALIASES.get(resolver, resolver)
-    return Trace(scenario, resolver, results, tuple(packets), conf, asked, types, model)
+    return Trace(scenario, resolver, results, tuple(packets), conf, asked, types, resolver)
 
 
 ALL = [

@@ -1,4 +1,4 @@
-"""All paths of the control door.
+"""All paths of the control API.
 
 Path: lifecycle.py gives pages() to each address that `control` or -control names; server/http/pages.py sends them.
 Rule: ROUTES is the only list of paths.  A new path needs a row here and a path in
@@ -231,7 +231,7 @@ async def replay(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     try:
         found = [await in_watch(act(source), WAIT) for source in sources.values()]
     except TimeoutError:
-        raise HttpRefusal(503, "the replay is busy; ask again in a moment") from None
+        raise HttpRefusal(503, "the replay is busy; try again in a moment") from None
     for course in found:
         yield to_line(course._asdict())
 
@@ -296,7 +296,7 @@ OPEN: Final = ("/", "/ready")
 
 
 def pages(door: Door, token: str | None) -> dict[str, HttpStream]:
-    """The pages of an address of the control door."""
+    """The pages of an address of the control API."""
     known = None if token is None else AccessToken(token)
     return {
         path: page._replace(

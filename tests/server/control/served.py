@@ -1,4 +1,4 @@
-"""A whole server with a control socket and a client of it; and a control door to a configuration in memory.
+"""A whole server with a control socket and a client of it; and a control API to a configuration in memory.
 
 Path: tests only.
 """

@@ -1,4 +1,4 @@
-"""The control door over its socket: who may ask, what each path refuses, and the pages that have no file of their own."""
+"""The control API over its socket: who may ask, what each path refuses, and the pages that have no file of their own."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ async def test_ready() -> None:
         await anext(routes.ready(door, PageRequest()))
     assert raised.value.status == 503
     door.instance = lambda: None
-    with pytest.raises(HttpRefusal, match="the server starts or ends, and has no answers") as raised:  # fmt: skip
+    with pytest.raises(HttpRefusal, match="the server is starting or stopping") as raised:  # fmt: skip
         door.serving()
     assert raised.value.status == 503
 

@@ -18,7 +18,16 @@ from math import inf
 from random import Random
 from typing import Final
 
-from hsdns.resolver.model import ADDRESS_LEN, FAILURES, Answer, Exchange, Keeps, Model, Packet
+from hsdns.resolver.model import (
+    ADDRESS_LEN,
+    CLOSED,
+    FAILURES,
+    Answer,
+    Exchange,
+    Keeps,
+    Model,
+    Packet,
+)
 from hsdns.resolver.resolv_conf import Reader
 from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub, Task
 from hsdns.wire.iana import Rcode
@@ -63,6 +72,7 @@ class Resolved(Stub):
     name = "systemd-resolved"
     reader = Reader("systemd-resolved", {}, most_servers=1 << 30, numbers=())
     used_by = "Ubuntu and Fedora hosts: nameserver 127.0.0.53"
+    answers_in_turn = False
     keeps = Keeps(0, MOST_TTL, "it keeps an answer for its TTL, at most for two hours")
 
     def __init__(
@@ -88,6 +98,8 @@ class Resolved(Stub):
         waiting = self._waiting.setdefault((name, query.rrtype), [])
         if all((each.port, each.qid) != (query.port, query.qid) for each in waiting):
             waiting.append(query)
+        if query.transport == "tcp":
+            self.run(self._close(query, waiting))
         if len(waiting) > 1 or waiting[0] is not query:
             return
         answer = yield from self._ask_servers(query)
@@ -95,6 +107,14 @@ class Resolved(Stub):
         for each in waiting if answer is not None else ():
             assert answer is not None
             self.tell(each, answer)
+
+    def _close(self, query: Packet, waiting: list[Packet]) -> Task:
+        """End a connection of the program that is idle for too long."""
+        end = self.now + IDLE + self.random.uniform(0, ACCURACY)
+        while self.now < end:
+            yield end
+        if waiting is self._waiting.get((query.name.lower(), query.rrtype)):
+            self.tell(query, CLOSED)
 
     def _is_local(self, name: str, rrtype: int) -> bool:
         if "." not in name:

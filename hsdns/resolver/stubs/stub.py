@@ -3,7 +3,7 @@
 Path: resolver/cli.py, explanation/client.py -> here -> the program's model, and the queries that are passed on.
 Rule 1: `outbox` has what the nameservers of the resolv.conf see; `heard` and `told` have what the program sent and got.
 Rule 2: each query of the program is a task, a generator as a lookup is; a task gets all arrivals, and takes its own.
-Rule 3: the queries of one TCP connection are answered one after the other.
+Rule 3: the queries of one TCP connection are answered one after the other, unless answers_in_turn is false.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Stub(Model):
 
     reader = READER
     captures: ClassVar[bool] = False  # the queries to any nameserver, as it knows Services itself
+    answers_in_turn: ClassVar[bool] = True  # over TCP
 
     def __init__(
         self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
@@ -96,12 +97,11 @@ class Stub(Model):
     def _hear(self, query: Packet) -> None:
         if query.transport in self.blocked:
             return
-        if query.transport == "tcp":
-            line = self._lines.setdefault(query.port, deque())
+        line = self._lines.setdefault(query.port, deque())
+        if query.transport == "tcp" and self.answers_in_turn:
             line.append(query)
-            if len(line) > 1:
-                return
-        self._begin(query)
+        if len(line) < 2:
+            self._begin(query)
 
     def _begin(self, query: Packet) -> None:
         self.asking = query
@@ -122,12 +122,12 @@ class Stub(Model):
             cut = answer.tc or len(found) < len(answer.addresses)
             answer = answer._replace(addresses=found, tc=cut)
         self._replies.append((query, answer))
-        if query.transport == "tcp":
-            line = self._lines[query.port]
+        line = self._lines[query.port]
+        if answer.is_closed:
+            line.clear()
+        elif line:
             line.popleft()
-            if answer.is_closed:
-                line.clear()
-            elif line:
+            if line:
                 self._begin(line[0])
 
     def ask(self, query: Packet, until: float | None) -> Exchange:

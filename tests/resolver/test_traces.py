@@ -20,12 +20,12 @@ import pytest
 from hsdns.cluster.address import reverse_name
 from hsdns.resolver import MODELS, looks_up
 from hsdns.resolver.cares import BEHIND, CAres
+from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders.forwarder import Forwarder
+from hsdns.resolver.forwarders.resolved import ACCURACY, TIMEOUT
 from hsdns.resolver.model import STILL_WAITING, Answer, Arrival, Model, Packet, Result, Waiting
 from hsdns.resolver.musl import NO_ANSWER
 from hsdns.resolver.resolv_conf import Reader, switches
-from hsdns.resolver.stubs import STUBS
-from hsdns.resolver.stubs.resolved import ACCURACY, TIMEOUT
-from hsdns.resolver.stubs.stub import Stub
 from hsdns.wire.iana import RRType, rcode_from_text, rcode_to_text, type_from_text
 from loadtest.traces.scene import programs
 from tests.support.tables import section
@@ -45,8 +45,10 @@ def table(name: str) -> dict[str, str]:
 
 GO_ON = table("programs that look a name up by themselves").keys()
 OWN_WORDS = table("programs whose errors have other words than those of the library").keys()
-SLOW = table("lookups through a stub, whose second query came when the first was answered").keys()  # fmt: skip
-LATER = table("numbers of lookups through a stub that asked again when the stub had given up")
+SLOW = table("lookups through a forwarder, whose second query came when the first was answered").keys()  # fmt: skip
+LATER = table(
+    "numbers of lookups through a forwarder that asked again when the forwarder had given up"
+)
 REGISTRY = {"web.shop.svc.cluster.local": ("198.51.100.1",)}
 ONE_EACH = {"curl", "wget-busybox", "nslookup-busybox"}  # that are started for each lookup
 ONE_ADDRESS = ("grpc-java", "grpc-python", "wget-busybox")  # that it connects to
@@ -159,17 +161,17 @@ ALL = [
     each
     for each in read_traces()
     if not each.scenario.startswith("gone-")
-    and (each.model in STUBS or looks_up(each.model, each.types))
+    and (each.model in FORWARDERS or looks_up(each.model, each.types))
 ]
 
 
 class Client(Model):
-    """What asked the stub resolvers: both types from one socket, and what is not answered again after five seconds."""
+    """What asked the forwarders: both types from one socket, and what is not answered again after five seconds."""
 
     name = "client"
     reader = Reader("the client", switches("edns0", "use-vc"))
     is_slow = False  # it asks for the second type when the first is answered
-    is_late = False  # its timer ends after those of the stub
+    is_late = False  # its timer ends after those of the forwarder
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         over = "tcp" if "use-vc" in self.conf.flags else "udp"
@@ -267,7 +269,7 @@ class Chance(Random):
     def shuffle(self, x: MutableSequence[Any]) -> None:
         """As above."""
         packets = self._trace.packets
-        if isinstance(self.model, Stub):
+        if isinstance(self.model, Forwarder):
             asking = self.model.asking
             assert asking is not None
             packets = (*(each for each in self.left if each.rrtype == asking.rrtype), *packets)
@@ -327,10 +329,12 @@ class Replay:
         self.pairs: list[tuple[Logged, Packet]] = []
         self.results: list[tuple[float, float, Result]] = []  # began, ended
         self.chance = Chance(trace, phase)
-        if trace.model in STUBS:
+        if trace.model in FORWARDERS:
             self.client = Client(trace.conf, self.chance)
             self.client.is_slow = str(trace) in SLOW
-            self.model: Model = STUBS[trace.model](trace.conf, self.chance, self.client, REGISTRY)
+            self.model: Model = FORWARDERS[trace.model](
+                trace.conf, self.chance, self.client, REGISTRY
+            )
         else:
             self.model = MODELS[trace.model](trace.conf, self.chance)
         self.chance.model = self.model
@@ -349,7 +353,7 @@ class Replay:
                 self.model = self.chance.model = old.__class__(trace.conf, self.chance)
                 for kind in ("now", "_qids", "_udp_ports", "_tcp_ports"):
                     setattr(self.model, kind, getattr(old, kind))
-            if trace.model in STUBS:
+            if trace.model in FORWARDERS:
                 self.client.is_late = str(number) in LATER.get(str(trace), "").split()
             limit = span(result)[1] if result.endswith(WITHOUT_END) else math.inf
             if self._left and at is not None and number:  # it is when the recorder read of it

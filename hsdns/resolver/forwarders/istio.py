@@ -1,6 +1,6 @@
 """The DNS capture of Istio's agent: it takes all queries of a pod, whatever their nameserver.
 
-Path: stub.py -> here.
+Path: forwarder.py -> here.
 Source: measured with 1.27; pkg/dns/client/dns.go.
 Rule 1: addresses of a Service in the registry are answered without a query, by its whole name, NAME.NAMESPACE,
         NAME.NAMESPACE.svc, in its namespace NAME, and each of these with the first search domain.
@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from hsdns.resolver.forwarders.forwarder import FAILED, Forwarder, Task
 from hsdns.resolver.model import ADDRESS_LEN, Answer, Keeps, Packet
-from hsdns.resolver.stubs.stub import FAILED, Stub, Task
 from hsdns.wire.iana import RRType
 
 TIMEOUT: Final = 5.0  # seconds for each nameserver
 TTL: Final = 30  # seconds
 
 
-class Istio(Stub):
+class Istio(Forwarder):
     """DNS capture of Istio's agent, a build of August 2026, measured."""
 
     name = "istio"

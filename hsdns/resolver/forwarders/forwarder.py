@@ -21,14 +21,14 @@ from hsdns.wire.iana import Rcode
 
 Task = Generator[float | None, Arrival | None, None]
 Registry = Mapping[str, Sequence[str]]  # addresses of whole names of Services, in lower case
-READER: Final = Reader("a stub resolver", {}, most_servers=1 << 30, searches=False, numbers=())
+READER: Final = Reader("a forwarder", {}, most_servers=1 << 30, searches=False, numbers=())
 NO_REGISTRY: Final[Registry] = {}
 FAILED: Final = Answer(Rcode.SERVFAIL)
 UDP_SIZE: Final = 512  # octets of a reply without EDNS
 
 
 class Between(NamedTuple):
-    """A stub by its name, "" for none, the Services that it may know, and its resolv.conf, "" for the program's."""
+    """A forwarder by name, "" for none, the Services that it may know, and its resolv.conf, "" for the program's."""
 
     name: str = ""
     registry: Registry = NO_REGISTRY
@@ -38,8 +38,8 @@ class Between(NamedTuple):
 NOTHING: Final = Between()
 
 
-class Stub(Model):
-    """A stub resolver as the nameserver of a program, whose own nameservers are those of the resolv.conf."""
+class Forwarder(Model):
+    """A forwarder as the nameserver of a program, whose own nameservers are those of the resolv.conf."""
 
     reader = READER
     captures: ClassVar[bool] = False  # the queries to any nameserver, as it knows Services itself

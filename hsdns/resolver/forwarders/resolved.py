@@ -1,6 +1,6 @@
 """systemd-resolved as the nameserver 127.0.0.53 of a host, or of pods that have the resolv.conf of their node.
 
-Path: stub.py -> here.
+Path: forwarder.py -> here.
 Source: measured with 252; src/resolve/resolved-dns-transaction.c, resolved-dns-server.c, resolved-dns-cache.c,
         resolved-dns-scope.c.
 Rule 1: all queries go to one nameserver, and to the next one after a silence, an error, or the end of a connection.  A
@@ -18,6 +18,7 @@ from math import inf
 from random import Random
 from typing import Final
 
+from hsdns.resolver.forwarders.forwarder import NO_REGISTRY, Forwarder, Registry, Task
 from hsdns.resolver.model import (
     ADDRESS_LEN,
     CLOSED,
@@ -29,7 +30,6 @@ from hsdns.resolver.model import (
     Packet,
 )
 from hsdns.resolver.resolv_conf import Reader
-from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub, Task
 from hsdns.wire.iana import Rcode
 
 ATTEMPTS: Final = 24
@@ -66,7 +66,7 @@ class _Server:
         self.verified = min(self.verified, level)
 
 
-class Resolved(Stub):
+class Resolved(Forwarder):
     """systemd-resolved 252 without DNSSEC, as in Debian, measured."""
 
     name = "systemd-resolved"

@@ -1,6 +1,6 @@
 """dnsmasq as a node's or a pod's nameserver, as it runs without options about nameservers.
 
-Path: stub.py -> here.
+Path: forwarder.py -> here.
 Source: measured with 2.90; src/forward.c, src/cache.c, src/config.h.
 Rule 1: the nameserver that answered last is asked; all of them for the first query, each fiftieth, after 20 s, after a
         SERVFAIL or REFUSED, and when the program asks again.  The first reply counts, but REFUSED is the last choice.
@@ -15,8 +15,8 @@ from math import inf
 from random import Random
 from typing import Final
 
+from hsdns.resolver.forwarders.forwarder import NO_REGISTRY, Forwarder, Registry, Task
 from hsdns.resolver.model import CLOSED, Answer, Keeps, Model, Packet
-from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub, Task
 from hsdns.wire.iana import Rcode
 
 MOST_QUERIES: Final = 50  # to one nameserver, before all are tried
@@ -36,7 +36,7 @@ class _Record:
         self.ports: dict[int, str] = {}
 
 
-class Dnsmasq(Stub):
+class Dnsmasq(Forwarder):
     """dnsmasq 2.90, measured."""
 
     name = "dnsmasq"

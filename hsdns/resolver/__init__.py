@@ -1,6 +1,6 @@
 """Models of how programs look names up: glibc, musl, Go, c-ares, dnspython, JNDI, nginx, and programs that use them.
 
-Path: resolver/cli.py -> here; nothing of the path of a query uses it.  What stands before a nameserver is in forwarders/.
+Path: resolver/cli.py -> here; nothing of the path of a query uses it.  forwarders/ has what passes queries on.
 Rule 1: no sockets and no clocks: a model returns packets and takes answers, and the time is an argument.
 Rule 2: a model sends the packets that the program was measured to send (tests/resolver/test_traces.py); docs/resolve.md
         lists behaviour that was not measured.

@@ -12,11 +12,10 @@ Rule 3: answers are kept for their TTL, but five seconds at least; truncated one
 from __future__ import annotations
 
 from collections import defaultdict
-from random import Random
 from typing import ClassVar, Final
 
-from hsdns.resolver.forwarders.forwarder import FAILED, NO_REGISTRY, Forwarder, Registry, Task
-from hsdns.resolver.model import Answer, Exchange, Keeps, Model, Packet
+from hsdns.resolver.forwarders.forwarder import FAILED, Forwarder, Task
+from hsdns.resolver.model import Answer, Exchange, Keeps, Packet
 from hsdns.wire.iana import Rcode, RRType
 
 TRY: Final = 2.0  # seconds for a reply
@@ -38,10 +37,8 @@ class CoreDns(Forwarder):
     over: ClassVar[str] = ""  # the transport to nameservers, "" for that of the query
     most_ttls: ClassVar[tuple[int, int]] = (30, 30)  # seconds: success, denial
 
-    def __init__(
-        self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
-    ) -> None:
-        super().__init__(text, random, program, registry)
+    def begin(self) -> None:
+        """Begin without anything known."""
         self._idle: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self._fails = [0] * len(self.conf.nameservers)
         self._probed: set[int] = set()

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from random import Random
 from typing import Final
 
-from hsdns.resolver.forwarders.forwarder import NO_REGISTRY, Forwarder, Registry, Task
-from hsdns.resolver.model import CLOSED, Answer, Keeps, Model, Packet
+from hsdns.resolver.forwarders.forwarder import Forwarder, Task
+from hsdns.resolver.model import CLOSED, Answer, Keeps, Packet
 from hsdns.wire.iana import Rcode
 
 MOST_QUERIES: Final = 50  # to one nameserver, before all are tried
@@ -43,11 +42,9 @@ class Dnsmasq(Forwarder):
     used_by = "dnsmasq on a node or in a pod"
     keeps = Keeps(0, inf, "it keeps an answer for its TTL")
 
-    def __init__(
-        self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
-    ) -> None:
-        super().__init__(text, random, program, registry)
-        self._phase = random.uniform(0, 1.0)  # of a second, at which its clock began
+    def begin(self) -> None:
+        """Begin without anything known."""
+        self._phase = self.random.uniform(0, 1.0)  # of a second, at which its clock began
         self._records: dict[tuple[object, ...], _Record] = {}
         self._cache: dict[tuple[str, int], tuple[int, Answer]] = {}
         # A process of its own serves a connection of the program: its connections, and its last nameserver.

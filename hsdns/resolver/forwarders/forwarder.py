@@ -57,6 +57,10 @@ class Forwarder(Model):
         self._tasks: dict[Task, float] = {}  # until when each waits
         self._replies: deque[Arrival] = deque()
         self._lines: dict[str, deque[Packet]] = {}  # queries of a TCP connection
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin without anything known."""
 
     @abstractmethod
     def pass_on(self, query: Packet) -> Task:

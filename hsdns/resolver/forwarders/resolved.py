@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from math import inf
-from random import Random
 from typing import Final
 
-from hsdns.resolver.forwarders.forwarder import NO_REGISTRY, Forwarder, Registry, Task
+from hsdns.resolver.forwarders.forwarder import Forwarder, Task
 from hsdns.resolver.model import (
     ADDRESS_LEN,
     CLOSED,
@@ -26,7 +25,6 @@ from hsdns.resolver.model import (
     Answer,
     Exchange,
     Keeps,
-    Model,
     Packet,
 )
 from hsdns.resolver.resolv_conf import Reader
@@ -75,10 +73,8 @@ class Resolved(Forwarder):
     answers_in_turn = False
     keeps = Keeps(0, MOST_TTL, "it keeps an answer for its TTL, at most for two hours")
 
-    def __init__(
-        self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
-    ) -> None:
-        super().__init__(text, random, program, registry)
+    def begin(self) -> None:
+        """Begin without anything known."""
         self._servers = [_Server(each) for each in self.conf.nameservers]
         self._current = self._servers[0]
         self._waiting: dict[tuple[str, int], list[Packet]] = {}

@@ -372,7 +372,7 @@ def _asks_another(pod: ClientPod, setting: Setting) -> str:
 
 def _other_server(pod: ClientPod, setting: Setting, failed: LookupReport) -> ClientCause | None:
     """The cause for a client that uses another server, whose answers are not seen."""
-    last = failed.queries[-1] if failed.queries else None
+    last = failed.seen[-1] if failed.seen else None
     if last is None or setting.is_seen(last.nameserver):
         return None
     cause = f"its dnsPolicy is {pod.dns.policy}, so it {_asks_another(pod, setting)}"

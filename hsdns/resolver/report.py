@@ -67,10 +67,14 @@ class LookupReport(msgspec.Struct, frozen=True):
     passed: list[QueryReport] = []
 
     @property
+    def seen(self) -> list[QueryReport]:
+        """The queries that nameservers get."""
+        return self.passed if self.through else self.queries
+
+    @property
     def has_reply(self) -> bool:
-        """Whether any query was answered."""
-        seen = self.passed if self.through else self.queries
-        return any(each.answer is not None and each.answer.rcode is not None for each in seen)
+        """Whether a nameserver has answered."""
+        return any(each.answer is not None and each.answer.rcode is not None for each in self.seen)
 
 
 def report_of(model: Model, trace: Trace, unseen: Mapping[int, str] | None = None) -> LookupReport:

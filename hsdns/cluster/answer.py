@@ -208,7 +208,10 @@ class ClusterAnswers:
         chase: _CnameChase,
         before: tuple[RR, ...],
     ) -> tuple[tuple[RR, ...], bool]:
-        """A CNAME and the records of its target; nothing if the target is in the zone and has no records."""
+        """A CNAME and the records of its target; nothing if the target is in the zone and has no records.
+
+        A target in a namespace that `namespaces` excludes is another server's: this one looks it up like one outside.
+        """
         cname = RR(qname.lowered(), RRType.CNAME, self.ttl, target.lower)
         chase.left -= 1
         if target.is_at_or_below(qname) or len(before) > MAX_CHAIN or chase.left < 0:
@@ -216,7 +219,8 @@ class ClusterAnswers:
         # Already followed, under this or another name.
         if any(known.rdata == cname.rdata for known in before):
             return (), False
-        if target.is_at_or_below(zone):
+        is_inside = target.is_at_or_below(zone)
+        if is_inside and not self.lookup.excludes(target, zone):
             try:
                 records, cut = self._addresses(target, qtype, zone, chase, (*before, cname))
             except NoSuchName:
@@ -225,7 +229,7 @@ class ClusterAnswers:
         reply = chase.outside.get(target)
         if reply is None:
             chase.missing[target] = None
-        if reply is None or reply.dropped:
+        if reply is None or reply.dropped or (is_inside and not reply.answer):
             return (), False
         return (cname, *reply.answer), reply.tc
 

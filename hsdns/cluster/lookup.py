@@ -115,6 +115,11 @@ class NameLookup:
         allowed = not self.namespaces or namespace in self.namespaces
         return allowed and namespace in self.store.namespaces
 
+    def excludes(self, name: Name, zone: Name) -> bool:
+        """Whether a name belongs to a namespace that `namespaces` excludes."""
+        parsed = self.parse(name, zone) if self.namespaces else None
+        return parsed is not None and bool(parsed.kind) and parsed.namespace not in self.namespaces
+
     def hides(self, value: ServiceValue) -> bool:
         """Whether `ignore empty_service` hides a Service."""
         return self.ignore_empty and value.kind == CLUSTER_IP and not value.has_endpoints

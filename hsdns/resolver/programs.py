@@ -252,6 +252,7 @@ class _Keeping(Glibc):
     """getaddrinfo() and a cache of the program's own."""
 
     types: ClassVar[tuple[int, ...]] = (RRType.A, RRType.AAAA)
+    most_kept: ClassVar[float] = inf  # seconds, of `keeps`
     keeps_errors: ClassVar[float] = 0.0  # seconds
 
     def __init__(self, text: str, random: Random) -> None:
@@ -263,8 +264,8 @@ class _Keeping(Glibc):
         until, result = self._kept.get(name, (0.0, Result((), "", "")))
         if until <= self.now:
             result = yield from super().lookup(name, self.own(types))
-            kept = self.keeps.least if result.addresses else self.keeps_errors
-            self._kept[name] = self.now + kept, result
+            most = self.most_kept if result.addresses else self.keeps_errors
+            self._kept[name] = self.now + min(self.keeps.least, most), result
         return result
 
 
@@ -295,6 +296,7 @@ class GrpcJava(Java):
 
     name = "grpc-java"
     used_by = "gRPC in Java, in Debian images"
+    most_kept = 30.0
     keeps = Keeps(
         77, 77, "it keeps addresses for 30 s, as the JVM does, and asks when it fails to connect, which gets rarer"
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The rules of the control door: added at run time, active in each configuration, and ended by time.
+"""The rules of the control API: added at run time, active in each configuration, and ended by time.
 
 Path: control/faults.py calls it; whenever the processors of an instance are made, lifecycle.py lets it add the rules to
 the server blocks that they may apply to.
@@ -615,7 +615,7 @@ def _zones(configuration: Configuration) -> Iterator[tuple[Zone, Sequence[Assemb
 
 
 def measure_behind(process: Process, standing: Rules | None) -> None:
-    """Measure the rules of the configurations and of the control door before each scrape."""
+    """Measure the rules of the configurations and of the control API before each scrape."""
 
     def measure() -> None:
         now, found = process.clock(), dict[tuple[str, ...], float]()

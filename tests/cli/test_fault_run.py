@@ -56,7 +56,7 @@ def test_rules_come_and_go(
     out = re.sub(r"^ +\d+\.\d ", "T ", capsys.readouterr().out, flags=re.MULTILINE)
     assert re.sub(r"process \d+", "process N", out) == (
         "own: A title, 20ms\n"
-        "T  race: stands: drop name web.shop.svc.cluster.local named race\n"
+        "T  race: active: drop name web.shop.svc.cluster.local named race\n"
         + ("T  race: hits: 2 of 3 queries\n" if hits else "")
         + f"T  race: is removed, hits: {hits}\n"
         + end
@@ -157,7 +157,7 @@ def test_rules_about_the_watch_need_an_api(capsys: pytest.CaptureFixture[str]) -
     hits = [line for line in out if line.startswith("race: hits: ")]
     assert hits
     assert [line for line in out if line not in hits] == [
-        "race: stands: watch forbidden endpointslices named race",
+        "race: active: watch forbidden endpointslices named race",
         "objects: change",
         "objects: change",
         f"race: is removed, {hits[-1].removeprefix('race: ').partition(' of')[0]}",

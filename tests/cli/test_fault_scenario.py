@@ -51,12 +51,12 @@ def test_matrix_of_one(own: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_matrix_of_two(own: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fault", "matrix", own, "conntrack-race"]) == 0
+    assert main(["fault", "matrix", own, "conntrack-race", "-program", "glibc,java,nginx"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[2:] == [
-        "scenario        glibc  musl   musl-1.2.3  go   node-resolve  envoy",
-        "own             10 s",
-        "conntrack-race  5 s    2.5 s  2.5 s       0 s  0 s           5 s",
+        "scenario        glibc  java  nginx",
+        "own             10 s   10 s  10 s",
+        "conntrack-race  5 s    5 s   5 s",
     ]
     assert err == ""
 

@@ -89,7 +89,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ({"top?once=1": chunked(LINE, whole=False)}, "the server at c ended before all of /v1/top?once=1 was read; ask again"),
         ({"top?once=1": reply(b'{"error":"this hsdns has no /v1/top"}', "404 Not Found")}, "this hsdns has no /v1/top"),
-        ({"version": reply(VERSION.replace(b"v1", b"v0"))}, "the server at c is hsdns 9.9.9, whose control door has v0, v2;"),
+        ({"version": reply(VERSION.replace(b"v1", b"v0"))}, "the server at c is hsdns 9.9.9, whose control API has v0, v2;"),
     ],
 )  # fmt: skip
 def test_a_server_that_cannot_be_asked(

@@ -227,7 +227,12 @@ def test_the_sidecar_serves_only_its_own_pod() -> None:
     (sidecar,) = pod["initContainers"]
     corefile = one(objects, "ConfigMap")["data"]["Corefile"]
     assert corefile.count("bind 127.0.0.1\n") == corefile.count("{\n    bind")
-    assert set(re.findall(r"{\$(\w+)}", corefile)) == {each["name"] for each in sidecar["env"]}
+    environ = {each["name"]: each.get("value", "shop") for each in sidecar["env"]}
+    assert set(re.findall(r"{\$(\w+)}", corefile)) == {*environ}
+    assert pod["dnsConfig"]["nameservers"] == ["127.0.0.1", environ["CLUSTER_DNS"]]
+    shipped = [re.sub(r"{\$(\w+)}", lambda word: environ[word[1]], each) for each in corefile.splitlines()]  # fmt: skip
+    shown = (ROOT / "docs/sidecar.md").read_text().partition("```corefile\n")[2].partition("```")[0]
+    assert [each for each in shown.splitlines() if each not in shipped] == []
     probes = {sidecar[f"{name}Probe"]["httpGet"]["port"] for name in ("readiness", "liveness")}
     assert {int(port) for port in re.findall(r"(?:health|ready) :(\d+)", corefile)} == probes
 
@@ -310,6 +315,8 @@ OBJECTS = """
 ---
 {kind: Service, metadata: {name: web, namespace: shop}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}
 ---
+{kind: Service, metadata: {name: alias, namespace: shop}, spec: {type: ExternalName, externalName: db.other.svc.cluster.local}}
+---
 {kind: Service, metadata: {name: db, namespace: other}, spec: {clusterIP: 10.96.0.2, ports: [{port: 80}]}}
 """
 
@@ -331,12 +338,16 @@ async def answers(folder: Path, *questions: str) -> list[str]:
 @pytest.mark.sockets
 def test_what_the_sidecar_answers(tmp_path: Path) -> None:
     """Its own namespace from its watch, all else from the cluster's DNS; of its own it does not ask the other."""
-    names = ("web.shop.svc", "db.shop.svc", "db.other.svc")
+    names = ("web.shop.svc", "db.shop.svc", "db.other.svc", "alias.shop.svc")
     questions = [*(f"{name}.cluster.local" for name in names), "example.org"]
-    own, none, other, outside = run(answers(tmp_path, *questions))
+    own, none, other, alias, outside = run(answers(tmp_path, *questions))
     assert own == "1 NOERROR qr aa rd | web.shop.svc.cluster.local. 5 IN A 10.96.0.1 |  | "
     assert none.startswith(
         "1 NXDOMAIN qr aa rd |  | cluster.local. 5 IN SOA ns.dns.cluster.local. "
     )
     assert other == "1 NOERROR qr aa rd | db.other.svc.cluster.local. 30 IN A 10.96.0.99 |  | "
+    to = "alias.shop.svc.cluster.local. 5 IN CNAME db.other.svc.cluster.local."
+    assert (
+        alias == f"1 NOERROR qr aa rd | {to} db.other.svc.cluster.local. 30 IN A 10.96.0.99 |  | "
+    )
     assert outside == "1 NOERROR qr aa rd | example.org. 30 IN A 10.96.0.99 |  | "

@@ -23,7 +23,7 @@ from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
 from hsdns.resolver.stubs import STUBS
 from hsdns.resolver.stubs.stub import Between
 from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
-from tests.resolver.test_traces import ALIASES, ALL, PROGRAMS
+from tests.resolver.test_traces import ALL, MODEL_OF, PROGRAMS
 from tests.support.resolvers.lookups import trace_of
 from tests.support.tables import columns, values
 
@@ -147,7 +147,7 @@ GONE = re.compile(r"== gone-(\d+) .*\nRESULT .* for ([\d.]+) s( \(to)?")
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda each: each.stem)
 def test_how_long_a_removed_record_is_used(path: Path) -> None:
-    model = MODELS.get(ALIASES.get(path.stem, path.stem))
+    model = MODELS.get(MODEL_OF[path.stem])
     for ttl, seconds, to_the_end in GONE.findall(path.read_text()) if model else ():
         assert model is not None
         late = float(seconds) - model.keeps.seconds(int(ttl))

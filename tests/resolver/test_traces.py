@@ -30,11 +30,12 @@ from hsdns.resolver.model import (
     Waiting,
 )
 from hsdns.resolver.musl import NO_ANSWER
-from hsdns.resolver.resolv_conf import Reader
+from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.resolver.stubs import STUBS
 from hsdns.resolver.stubs.resolved import ACCURACY, TIMEOUT
 from hsdns.resolver.stubs.stub import Stub
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_from_text
+from loadtest.traces.scene import programs
 from tests.support.tables import section
 
 HERE = Path(__file__).parent
@@ -57,7 +58,7 @@ REGISTRY = {"web.shop.svc.cluster.local": ("198.51.100.1",)}
 ONE_EACH = {"curl", "wget-busybox", "nslookup-busybox"}  # that are started for each lookup
 ONE_ADDRESS = ("grpc-java", "grpc-python", "wget-busybox")  # that it connects to
 WITHOUT_END = ("nothing yet", "still waiting", "after 60000 milliseconds")
-ALIASES = table("the model of a program with another name")
+MODEL_OF = {name: row.model for name, row in programs().items()}
 NAMESERVERS = ("10.96.0.10", "127.0.0.3")
 TOLERANCE = 0.050  # seconds
 WHOLE_SECONDS = (
@@ -134,12 +135,10 @@ def read_traces() -> Iterator[Trace]:
             scenario, _ = part.split(maxsplit=1)
             if path != TRACES:
                 trace = read_trace(part, *rows[scenario])._replace(is_of_program=True)
-                if trace.resolver == "go-cgo":  # the C library has no SRV and TXT records
-                    own = "go" if trace.types[0] in (RRType.SRV, RRType.TXT) else "glibc"
-                    trace = trace._replace(model=own)
-                elif trace.resolver == "musl":
-                    trace = trace._replace(model="musl-1.2.3")
-                yield trace
+                own = MODEL_OF[trace.resolver]
+                if trace.resolver == "go-cgo" and trace.types[0] in (RRType.SRV, RRType.TXT):
+                    own = "go"  # the C library has none of these
+                yield trace._replace(model=own)
                 continue
             found = next(v for k, v in SCENARIOS.items() if scenario.startswith(k))
             name, _, conf = found.partition(" ")
@@ -172,8 +171,7 @@ def read_trace(part: str, conf: str, asked: str, types: tuple[int, ...]) -> Trac
         "grpc-python",
     ):  # the next ones are of what it knows
         results = results[:1]
-    model = ALIASES.get(resolver, resolver)
-    return Trace(scenario, resolver, results, tuple(packets), conf, asked, types, model)
+    return Trace(scenario, resolver, results, tuple(packets), conf, asked, types, resolver)
 
 
 ALL = [
@@ -188,22 +186,26 @@ class Client(Model):
     """What asked the stub resolvers: both types from one socket, and what is not answered again after five seconds."""
 
     name = "client"
-    reader = Reader("the client", {})
+    reader = Reader("the client", switches("edns0", "use-vc"))
     is_slow = False  # it asks for the second type when the first is answered
     is_late = False  # its timer ends after those of the stub
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
-        port, taken = self.new_port("udp"), dict[int, Answer]()
-        for late in (-NOISE, NOISE / 2):
-            left, until = [each for each in types if each not in taken], self.now + 5 + late
-            until += 2 * NOISE * self.is_late
+        over = "tcp" if "use-vc" in self.conf.flags else "udp"
+        edns = 1232 if "edns0" in self.conf.flags else 0
+        port, taken = self.new_port(over), dict[int, Answer]()
+        for wait in (12.0,) if over == "tcp" else (5 - NOISE, 5 + NOISE / 2):
+            left = [each for each in types if each not in taken]
+            until = self.now + wait + 2 * NOISE * self.is_late
             while left or len(taken) < len(types):
                 if left and (not self.is_slow or len(taken) == types.index(left[0])):
-                    self.send("udp", 0, port, left[0], left.pop(0), name)
+                    self.send(over, 0, port, left[0], left.pop(0), name, edns=edns)
                     continue
                 arrival = yield until
                 if arrival is None:
                     break
+                if arrival[1].is_closed:
+                    return Result((), "closed", "")
                 if arrival[0].port == port:
                     taken.setdefault(arrival[0].rrtype, arrival[1])
         found = [each for rrtype in types if rrtype in taken for each in taken[rrtype].addresses]

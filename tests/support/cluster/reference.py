@@ -237,7 +237,12 @@ class Reference:
             alias = Record(owner, CNAME, ttl, _wire(target))
             if _is_at_or_below(target, zone):
                 try:
-                    rest = self._addresses(target, qtype, zone, (*before, target))
+                    namespace = _take_apart(target[: len(target) - len(zone)]).namespace
+                    rest = (
+                        self._addresses(target, qtype, zone, (*before, target))
+                        if not namespace or self._is_allowed(namespace)
+                        else [*self.options.resolve(_wire(target), qtype)]
+                    )
                 except _NameError:
                     rest = []
                 if rest:

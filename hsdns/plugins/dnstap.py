@@ -187,6 +187,11 @@ class Tap:
         return found.greeted
 
 
+def _full(token: Token) -> int:
+    token.one_of(("full",))
+    return 1
+
+
 class Dnstap(Plugin):
     """Sends messages to readers."""
 
@@ -215,11 +220,7 @@ class Dnstap(Plugin):
                     '"dnstap" takes [listen] SOCKET [full [WRITEBUFFER [QUEUE]]], such as tcp://127.0.0.1:6000 full'
                 )
             values = read_properties([directive], cls.PROPERTIES)
-            reads = (
-                lambda token: int(bool(token.one_of(("full",)))),
-                integer(1, 1024),
-                integer(1, 4096),
-            )
+            reads = (_full, integer(1, 1024), integer(1, 4096))
             sizes = [read(token) for read, token in zip(reads, args[1:], strict=False)]
             taps.append(Tap(_socket(args[0], values, block, listens=listens), values, sizes))
         return cls(taps)

@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_523,
     "hsdns/wire": 1_609,
     "loadtest": 7_701,
-    "tests": 60_117,
+    "tests": 59_948,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

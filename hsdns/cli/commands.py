@@ -99,7 +99,7 @@ def bash(found: Sequence[Description]) -> str:
     cases, lists, words = [], [], []
     for command in found:
         for name, flag in command.flags.items():
-            if flag.kind is bool:
+            if not flag.takes_word:
                 continue
             files = " files=yes" if takes_file(flag) and not values(flag) else ""
             pattern = f'"{command.name} -{name}" | "{command.name} --{name}"'
@@ -162,7 +162,7 @@ def zsh(found: Sequence[Description]) -> str:
         specs = []
         for name, flag in command.flags.items():
             spec = f"-{name}[{_escaped(flag.help, '[]:')}]"
-            if flag.kind is not bool:
+            if flag.takes_word:
                 action = "_files" if takes_file(flag) else " "
                 action = f"({' '.join(values(flag))})" if values(flag) else action
                 spec += f":{_escaped(flag.argument, ':')}:{action}"
@@ -227,7 +227,7 @@ def fish(found: Sequence[Description]) -> str:
         for name, flag in command.flags.items():
             option = f"-s {name}" if len(name) == 1 else f"-o {name}"
             value = ""
-            if flag.kind is not bool:
+            if flag.takes_word:
                 value = " -r -F" if takes_file(flag) else " -x"
             if values(flag):
                 value += f" -a {_fished(' '.join(values(flag)))}"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from hsdns import __version__
-from hsdns.cli.command import CONTROL, Command, Contradiction, complain
+from hsdns.cli.command import CONTROL, OUTPUT, Command, Contradiction, complain, say, say_json
 from hsdns.cli.control_path import TOKEN, address_of, sockets
 from hsdns.errors import OperatorError
 from hsdns.server.host import listens
@@ -152,6 +152,25 @@ class ServerCommand(Command):
     def status_of(cls, error: Exception) -> int:
         """The exit status after an error."""
         return cls.refused if isinstance(error, Refused) else super().status_of(error)
+
+
+class Dashboard(ServerCommand):
+    """Prints the URL of the web page, with its token."""
+
+    name = "dashboard"
+    o: Annotated[str, OUTPUT] = "text"
+
+    def run(self) -> int:
+        """Print it."""
+        server = self.server()
+        url = server.get("/v1/server").get("dashboard")
+        if not url:
+            raise ServerError(
+                f"the server at {server.path} has no web page; start it with hsdns serve -dashboard, "
+                "or write dashboard 127.0.0.1:8053 in the Corefile"
+            )
+        say_json({"url": url}) if self.o == "json" else say(url)
+        return 0
 
 
 def looking_at(control: str | None) -> RunningServer:

@@ -56,7 +56,7 @@ def _read(directive: Directive, block: Block) -> tuple[str, str | None]:
                 f"any user of this host can connect to {first.text}, so it needs a file with a token; {SYNTAX}"
             )
         return f"unix:{block.path(first.text)}", None
-    if host_port is None or not _is_loopback(host_port.host):
+    if host_port is None or not is_loopback(host_port.host):
         raise first.error(
             f'"{first.text}" is not a loopback address and a port; '
             "others must not reach the control API, so write 127.0.0.1:PORT or [::1]:PORT"
@@ -64,7 +64,8 @@ def _read(directive: Directive, block: Block) -> tuple[str, str | None]:
     return first.text, _read_token(directive.args[1], block)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is a loopback address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -68,7 +68,12 @@ def test_conventions(
     (no_server / "wrong.yaml").write_text(SERVICE % ("db", "ExternalName, externalName: 10.1.2.3"))
     (no_server / "bad.Corefile").write_text(". {\n    nothing\n}\n")
     (no_server / "queries").write_text("a.org A\n")
-    lines = {"top?once=1": PICTURE, "faults": RULE, "replay": COURSE}
+    lines = {
+        "top?once=1": PICTURE,
+        "faults": RULE,
+        "replay": COURSE,
+        "server": {"dashboard": "http://127.0.0.1/"},
+    }
     pages = {each: chunked(json.dumps(line).encode() + b"\n") for each, line in lines.items()}
     printed = dict.fromkeys(WAYS, "")
     with server() as answering, listening(Path("c"), watch=chunked(*BEGIN), **pages):

@@ -39,6 +39,8 @@ class Door:
     queries: QueryTap
     metrics: Registry
     faults: StandingFaults | None = None
+    # The URL of the web page, "" without one.
+    page: Callable[[], str] = lambda: ""
     # Held for a picture of top: each takes milliseconds of the loop.
     painting: asyncio.Lock = field(default_factory=asyncio.Lock)
     # The pictures that have readers, by their selection (queries.py).

@@ -1,6 +1,6 @@
-"""The tables of docs/programs.md, from the traces.
+"""The tables of docs/contributing/programs.md, from the traces.
 
-Path: `python -m loadtest.traces --page` -> here -> tests/resolver/traces/*.txt, docs/programs.md.
+Path: `python -m loadtest.traces --page` -> here -> tests/resolver/traces/*.txt, docs/contributing/programs.md.
 Rule 1: seconds are those of the first lookup, queries those of all lookups of a scenario.
 """
 

@@ -98,7 +98,9 @@ def main() -> int:
     parser.add_argument("--out", default=str(FOLDER), help="the folder of the traces")
     parser.add_argument("--jobs", type=int, default=8, help="scenarios side by side")
     parser.add_argument("--list", action="store_true", help="list the programs with their versions")
-    parser.add_argument("--page", action="store_true", help="write the tables of docs/contributing/programs.md")
+    parser.add_argument(
+        "--page", action="store_true", help="write the tables of docs/contributing/programs.md"
+    )
     asked = parser.parse_args()
     if asked.page:
         PAGE.write_text(filled(PAGE.read_text(), Path(asked.out)))

@@ -141,8 +141,12 @@ class Lookups:
 
         async def fate_of(packet: Packet) -> Fate:
             if not setting.is_seen(servers[packet.server]):
-                why = f"{setting.nameservers} would answer for {packet.name}"
-                found = Response(None, why, not any(map(setting.is_seen, servers)))
+                is_known = any(map(setting.is_seen, servers))
+                whose = (
+                    "the nameservers of its node" if setting.through.domain else setting.nameservers
+                )
+                why = f"{whose} would answer for {packet.name}"
+                found = Response(MISSING if setting.through.domain else None, why, not is_known)
             elif packet.transport in blocked:
                 found = Response(None)
             else:
@@ -608,8 +612,11 @@ async def client_of(
     through = Between(asking.through)
     if through.name and FORWARDERS[through.name].captures:
         through = Between(through.name, _registry(blocks, domain))
-    elif not through.name and pod is not None and pod.has_cache:
-        through = Between(NodeLocalDns.name, text=f"nameserver {pod.server}\n")
+    is_cached = pod is not None and pod.has_cache and not through.name
+    if pod is not None and (is_cached or through.name == NodeLocalDns.name):
+        of_node = "".join(f"nameserver {each}\n" for each in nameservers(node) or ["node"])
+        own = f"nameserver {pod.server}\n{of_node}"
+        through = Between(NodeLocalDns.name, text=own, domain=pod.domain)
     if not through.name and pod is not None and pod.has_sidecar:
         pod = pod._replace(remarks=(*pod.remarks, SIDECAR))
     return Client(

@@ -192,7 +192,7 @@ def _own_cause(
             cause = f"{who} takes {len(fewest.addresses)} of {total} addresses; {cause}"
     elif shown.error == UNSEEN and explained[0].is_answered:  # an alias of a name elsewhere
         cause = f"{cause}; {shown.why}"
-    elif shown.error == UNSEEN and shown.why.endswith(cause):
+    elif shown.error == UNSEEN and (shown.through or shown.why.endswith(cause)):
         cause = shown.why
     whole = {name: each for name, each in _known(asker, shown).items() if each == asked}
     if whole and not shown.error:

@@ -71,7 +71,7 @@ def model_of(program: str, text: str, random: Random, through: Between = NOTHING
         servers = [each for each in lines if each.split()[:1] == ["nameserver"]]
         seen = "".join(each for each in lines if each not in servers[1:])
     own = MODELS[program](seen, random)
-    return forwarder(through.text or text, random, own, through.registry)
+    return forwarder(through.text or text, random, own, through)
 
 
 def looks_up(name: str, types: Sequence[int]) -> bool:

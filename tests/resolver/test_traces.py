@@ -21,7 +21,7 @@ from hsdns.cluster.address import reverse_name
 from hsdns.resolver import MODELS, looks_up
 from hsdns.resolver.cares import BEHIND, CAres
 from hsdns.resolver.forwarders import FORWARDERS
-from hsdns.resolver.forwarders.forwarder import Forwarder
+from hsdns.resolver.forwarders.forwarder import Between, Forwarder
 from hsdns.resolver.forwarders.resolved import ACCURACY, TIMEOUT
 from hsdns.resolver.model import STILL_WAITING, Answer, Arrival, Model, Packet, Result, Waiting
 from hsdns.resolver.musl import NO_ANSWER
@@ -49,7 +49,7 @@ SLOW = table("lookups through a forwarder, whose second query came when the firs
 LATER = table(
     "numbers of lookups through a forwarder that asked again when the forwarder had given up"
 )
-REGISTRY = {"web.shop.svc.cluster.local": ("198.51.100.1",)}
+BETWEEN = Between(registry={"web.shop.svc.cluster.local": ("198.51.100.1",)})
 ONE_EACH = {"curl", "wget-busybox", "nslookup-busybox"}  # that are started for each lookup
 ONE_ADDRESS = ("grpc-java", "grpc-python", "wget-busybox")  # that it connects to
 WITHOUT_END = ("nothing yet", "still waiting", "after 60000 milliseconds")
@@ -333,7 +333,7 @@ class Replay:
             self.client = Client(trace.conf, self.chance)
             self.client.is_slow = str(trace) in SLOW
             self.model: Model = FORWARDERS[trace.model](
-                trace.conf, self.chance, self.client, REGISTRY
+                trace.conf, self.chance, self.client, BETWEEN
             )
         else:
             self.model = MODELS[trace.model](trace.conf, self.chance)

@@ -28,11 +28,15 @@ UDP_SIZE: Final = 512  # octets of a reply without EDNS
 
 
 class Between(NamedTuple):
-    """A forwarder by name, "" for none, the Services that it may know, and its resolv.conf, "" for the program's."""
+    """A forwarder by name, "" for none, the Services that it may know, and its resolv.conf, "" for the program's.
+
+    With a `domain` the first nameserver is that of the cluster with this domain, and the others are those of the node.
+    """
 
     name: str = ""
     registry: Registry = NO_REGISTRY
     text: str = ""
+    domain: str = ""
 
 
 NOTHING: Final = Between()
@@ -46,10 +50,10 @@ class Forwarder(Model):
     answers_in_turn: ClassVar[bool] = True  # over TCP
 
     def __init__(
-        self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
+        self, text: str, random: Random, program: Model, between: Between = NOTHING
     ) -> None:
         super().__init__(text, random)
-        self.program, self.registry = program, registry
+        self.program, self.registry, self.domain = program, between.registry, between.domain
         self.heard: list[Packet] = []
         self.told: list[tuple[float, Packet, Answer]] = []
         self.asking: Packet | None = None  # what the latest task began with

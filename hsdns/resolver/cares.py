@@ -232,7 +232,8 @@ class CAres(Model):
             start = min(MOST_TIMEOUT, max(LEAST_TIMEOUT, 5 * average))
         if not rounds:
             return start
-        return max(start, start * (1 << rounds) * (1 - self.random.uniform(0, 0.5)))
+        longest = start * (1 << rounds)
+        return max(start, self.random.uniform(longest / 2, longest))
 
     def _fail(self, server: int) -> None:
         self._failures[server] += 1

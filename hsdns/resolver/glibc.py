@@ -171,10 +171,11 @@ class Glibc(Model):
                 waiting.discard(packet.rrtype)
                 if answer.rcode in FAILURES or answer.is_lame:
                     self._rcode = answer.rcode
-                    if len(types) == 1:
+                    if good:
+                        return good
+                    if len(types) == 1 or in_turn:
                         del sockets[server]
-                    if good or len(types) == 1 or in_turn:
-                        return good or None
+                        return None
                 else:
                     good[packet.rrtype] = answer
                 if unsent:

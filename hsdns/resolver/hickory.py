@@ -51,6 +51,7 @@ class _Server:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.changed: float | None = None
+        self.connection = ""  # over TCP
 
     def seconds_at(self, now: float) -> float:
         """The seconds that it takes, which fade."""
@@ -130,6 +131,7 @@ class Hickory(Model):
                 arrival = yield min([end, *(at for at, _ in due)])
                 if arrival is None and self.now >= end:
                     for each in asked:
+                        each.connection = "" if transport == "tcp" else each.connection
                         each.failed(self.now)
                     break
                 if arrival is None or (server := ports.get(arrival[0].port)) not in asked:
@@ -137,7 +139,7 @@ class Hickory(Model):
                 asked.remove(server)
                 answer = arrival[1]
                 if answer.is_closed:
-                    error = CLOSED
+                    error, server.connection = CLOSED, ""
                     server.failed(self.now)
                 elif answer.tc and transport == "udp":
                     server.took(self.now - began, self.now)
@@ -157,9 +159,11 @@ class Hickory(Model):
         return (), error
 
     def _send(self, key: tuple[str, int], qid: int, server: _Server, transport: str) -> str:
-        """Send a query from a new socket, which is returned."""
-        port, number = self.new_port(transport), self._servers.index(server)
-        qid = self.new_qid() if transport == "tcp" else qid
-        edns = EDNS_SIZE if "edns0" in self.conf.flags else 0
+        """Send a query from a new socket, or over the connection that there is; return the socket."""
+        number, edns = self._servers.index(server), EDNS_SIZE if "edns0" in self.conf.flags else 0
+        port = server.connection if transport == "tcp" else ""
+        port = port or self.new_port(transport)
+        if transport == "tcp":
+            server.connection, qid = port, self.new_qid()
         self.send(transport, number, port, qid, key[1], key[0], edns=edns)
         return port

@@ -6,7 +6,7 @@ Rule: a program has its own entry if it sends other packets than its library, or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from math import inf
 from random import Random
 from typing import ClassVar, Final
@@ -15,7 +15,16 @@ from hsdns.resolver import cares, glibc, go
 from hsdns.resolver.cares import CAres
 from hsdns.resolver.glibc import Glibc
 from hsdns.resolver.go import Go
-from hsdns.resolver.model import LIBC_TYPES, STILL_WAITING, Keeps, Result, Waiting, together
+from hsdns.resolver.model import (
+    LIBC_TYPES,
+    STILL_WAITING,
+    Arrival,
+    Keeps,
+    Model,
+    Result,
+    Waiting,
+    together,
+)
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, RRType
 
@@ -33,6 +42,20 @@ UNAVAILABLE: Final = "UNAVAILABLE: Unable to resolve host"
 
 
 CANCELLED: Final = "DNS query cancelled"
+
+
+def _until(
+    model: Model, lookup: Waiting, end: float
+) -> Generator[float | None, Arrival | None, Result | None]:
+    """Run a lookup until a time; None if it has not ended."""
+    arrival = None
+    while model.now < end:
+        try:
+            deadline = lookup.send(arrival)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]
+        arrival = yield end if deadline is None else min(deadline, end)
+    return None
 
 
 class NodeResolve(CAres):
@@ -166,16 +189,19 @@ class GrpcGo(Go):
     used_by = "gRPC in Go"
     types = (RRType.A, RRType.AAAA)
     keeps = Keeps(30, 30, "it looks a name up again when a connection breaks, at most every 30 s")
+    LONGEST: Final = 30.0  # seconds for both, ResolvingTimeout
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look up the addresses, then the service config, which is a TXT record, through the search list, too.
 
         It takes an error that is not temporary for no addresses.
         """
-        result = yield from super().lookup(name, types)
+        end = self.now + self.LONGEST
+        found = yield from _until(self, super().lookup(name, types), end)
+        result = found or Result((), go.TIMEOUT, f"{name}: no result in {self.LONGEST:g} seconds")
         if isinstance(result.error, go.Temporary):
             return result
-        yield from super().lookup(f"_grpc_config.{name}", [RRType.TXT])
+        yield from _until(self, super().lookup(f"_grpc_config.{name}", [RRType.TXT]), end)
         return result._replace(error="produced zero addresses" if result.error else "")
 
 
@@ -207,15 +233,10 @@ class NodeFetch(NodeLookup):
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up, and give up when the connection does."""
-        end, arrival = self.now + self.LONGEST, None
         lookup = super().lookup(name, self.own(types))
-        while self.now < end:
-            try:
-                deadline = lookup.send(arrival)
-            except StopIteration as ended:
-                result: Result = ended.value
-                return result
-            arrival = yield end if deadline is None else min(deadline, end)
+        result = yield from _until(self, lookup, self.now + self.LONGEST)
+        if result is not None:
+            return result
         self._is_single = self._reopens = False  # the next thread is in no mode yet
         return Result(
             (), "UND_ERR_CONNECT_TIMEOUT", f"{name}: no result in {self.LONGEST:g} seconds"

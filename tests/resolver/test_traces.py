@@ -215,7 +215,7 @@ class Chance(Random):
         return self.before + len(self.model.outbox)
 
     def uniform(self, a: float, b: float) -> float:
-        """What shortens the wait for a reply: the trace shows when the packet was sent again, or the lookup ended."""
+        """The wait for a reply: the trace shows when the packet was sent again, or the lookup ended."""
         packets = sorted(self._trace.packets, key=lambda each: (round(each.at * 20), each.rrtype))
         results = self._trace.results
         if b == BEHIND and self.model is not None:
@@ -225,39 +225,42 @@ class Chance(Random):
             if not waits and len(results) == 1:
                 waits = [seconds(results[0])]
             return math.ceil(waits[0]) - waits[0] if waits else 0.0
-        if b == 1.0:  # the part of a second at which a clock of whole seconds began
+        if (a, b) == (0, 1):  # the part of a second at which a clock of whole seconds began
             return self._phase
-        if b == ACCURACY and self.model is not None:  # a timer of systemd-resolved may end later
+        if (a, b) == (
+            0,
+            ACCURACY,
+        ) and self.model is not None:  # a timer of systemd-resolved may end later
             later = [each.at for each in packets if each.at > self.model.now + TIMEOUT - NOISE]
             return min(max(min(later) - self.model.now - TIMEOUT, a), b) if later else b
         if self._number >= len(packets):
-            return b  # of a connection that is closed
+            return a  # of a connection that is closed
         assert self.model is not None
         packet = packets[self._number]
         is_last = packet is max(packets, key=lambda each: each.at)
         if packet.action not in ("drop", "hang") or (is_last and results[-1].endswith(WITHOUT_END)):
-            return a
-        after = [each for each in packets if each.at > packet.at]
-        asked = packet.name, packet.rrtype
-        again = [each.at for each in after if (each.name, each.rrtype) == asked]
+            return b
+        again = [
+            each.at
+            for each in packets
+            if each.name == packet.name and each.rrtype == packet.rrtype and each.at > packet.at
+        ]
         if not again and not is_last and not self._is_envoy:
-            return b  # the other query ended the lookup
-        if not again and self._is_envoy:  # A begins where AAAA ends
-            again = [each.at for each in after]
+            return a  # the other query ended the lookup
+        later = [each.at for each in packets if each.at > packet.at]
+        if not again and later and self._is_envoy:  # A begins where AAAA ends
+            again = later
         end = again[0] if again else seconds(self._trace.results[0]) - NOISE
-        if end - packet.at < 1:
-            return b  # it was answered
-        servers = len({each.server for each in packets})
-        tries = sum(each.qid == packet.qid and each.rrtype == packet.rrtype and each.transport == packet.transport
-                    and each.at < packet.at for each in packets)  # fmt: skip
-        longest = float(self.model.conf.timeout) * (1 << tries // servers)
+        if end - packet.at < a / 2:
+            return a  # it was answered
         # Node ends a wait when it looks next, so that the wait itself was shorter.
         assert isinstance(self.model, CAres)
-        early = self.model.tick / 2
-        found = 1 - (end - packet.at - early) / longest
-        if self._trace.resolver == "aiodns":  # a thread ends its waits, some of them early
-            return max(found, a)
-        assert a - 0.02 <= found <= b + 0.02 or self.model.tick
+        found = end - packet.at - self.model.tick / 2
+        if (
+            self._trace.resolver == "aiodns"
+        ):  # a thread of its own ends its waits, some of them early
+            return min(found, b)
+        assert a - 0.02 * b <= found <= b * 1.02 or self.model.tick
         return min(max(found, a), b)
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
@@ -300,7 +303,7 @@ FORMS = {RRType.A: "192.0.2.{}", RRType.AAAA: "2001:db8::{}"}
 
 def read_action(action: str) -> tuple[int, int, float]:
     """How many records, their TTL, and after how many seconds."""
-    found = re.fullmatch(r"\D*(\d*)(?:/(\d+))?(?:@(\d+))?", action)
+    found = re.fullmatch(r"[^\d@]*(\d*)(?:/(\d+))?(?:@(\d+))?", action)
     assert found is not None
     return int(found[1] or 0), int(found[2] or 5), int(found[3] or 0) / 1000
 

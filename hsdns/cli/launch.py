@@ -224,6 +224,8 @@ class ServeOptions:
     keeps_queries: bool = False
     # The control door accepts rules of faults.
     faults: bool = False
+    # Other servers of this user may have the same ports.
+    reuseport: bool = False
     # The exit status if it cannot start.
     bad: int = 1
 
@@ -286,6 +288,7 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
             control=door,
             keeps_queries=options.keeps_queries,
             faults=options.faults,
+            reuseport=options.reuseport,
         ),
         has_changed=start.files.have_changed,
         manager=ServiceManager.of(os.environ),

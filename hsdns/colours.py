@@ -1,5 +1,6 @@
 """The colours of what commands print, and whether a stream shows them.
 
+Path: the lines of a command -> here -> its standard output.
 Rule: every command asks here, so that each obeys NO_COLOR, FORCE_COLOR and TERM; rich obeys them by itself.
 Source: ECMA-48, section 8.3.117 (SELECT GRAPHIC RENDITION); https://no-color.org; https://force-color.org.
 """

@@ -14,7 +14,7 @@ Rule 5: none of this happens before set_up_collector(), so that tests and other 
 Rule 6: what has LARGE octets or more is a mapping of its own, which goes back to the kernel when it is freed.  Alone,
         glibc raises that bound up to 32 MiB as soon as something larger has been freed, such as the text of a
         Corefile or the answer table of a listener that has stopped.  From then on all buffers share a heap that only
-        grows: docs/performance.md has what that costs in a soak.
+        grows: docs/contributing/benchmarks.md has what that costs in a soak.
         LARGE and TRIM are above READ, the buffer that uvloop has made and shortened for each record of TLS: as a
         mapping, or where the heap is trimmed each time, it costs more than to decrypt what is in it.
 Rule 7: threads share ARENAS heaps, as what one has freed is of no use to another with a heap of its own.

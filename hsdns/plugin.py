@@ -117,10 +117,10 @@ class Runtime(Protocol):
         """Answer GET requests for these paths on `host:port`; the socket outlives a reload that asks for it again."""
 
     def serve_control(self, address: str, token: str | None) -> None:
-        """Open the control door at `host:port`, for requests with the token, or at `unix:PATH`."""
+        """Open the control API at `host:port`, for requests with the token, or at `unix:PATH`."""
 
     def serve_dashboard(self, address: str) -> None:
-        """Serve the web page at `host:port`, with its pages of the control door, to everyone who can connect."""
+        """Serve the web page at `host:port`, with its pages of the control API, to everyone who can connect."""
 
     def readiness(self) -> Readiness:
         """Ask all plugins whether they are ready."""

@@ -2,7 +2,7 @@
 
 Path: the __main__.py of a benchmark -> run() -> summary.py; its report makes rows, which are tables here.
 Rule 1: a table has the same cells on a terminal and on a page; only the separators differ.
-Rule 2: only the part of docs/performance.md between two marks is written.
+Rule 2: only the part of docs/contributing/benchmarks.md between two marks is written.
 Rule 3: the exit status is 0; with --check 1 if a limit is exceeded; 2 if the benchmark cannot run.
 """
 
@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TextIO
 from loadtest import summary
 from loadtest.process import run_benchmark
 from loadtest.programs import Program
-from loadtest.summary import PAGE, replaced
+from loadtest.summary import PAGE, TABLES, replaced
 
 Rows = list[list[str]]
 _EVERY: Final = 2.0  # seconds between two lines about the same count
@@ -130,7 +130,8 @@ def run(
             asked.output.parent.mkdir(parents=True, exist_ok=True)
             asked.output.write_text(json.dumps(as_data(found.data), indent=1) + "\n")
         if asked.write_docs:
-            summary.write(PAGE, replaced(PAGE.read_text(), found.mark, found.section))
+            tables = replaced(TABLES.read_text(), found.mark, found.section)
+            summary.write(PAGE.parent, PAGE.read_text(), tables)
         return 1 if asked.check and not found.holds else 0
 
     return run_benchmark(parser.prog.removeprefix("make "), main)

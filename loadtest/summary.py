@@ -1,18 +1,16 @@
-"""The beginning of docs/performance.md: one plot and three sentences, made from the tables of the page.
+"""The plot and the table of docs/performance.md, made from the tables of docs/contributing/benchmarks.md.
 
     make pictures
 
-Path: bench.py -> here -> docs/performance.md, docs/performance.svg.
-Rule 1: every figure is from the tables, so the beginning is never newer or older than these.
+Path: bench.py -> here -> docs/contributing/benchmarks.md, docs/performance.md, docs/performance.svg.
+Rule 1: every figure is from the tables of the benchmarks, so it is never newer or older than these.
 Rule 2: the axis of the plot is linear and begins at 0, and no bar is cut.
-Rule 3: the sentences only compare figures, so they stay true whichever server needs less.
-Rule 4: as in docs/pictures/architecture.py, the picture is 480 units wide and has its own background.
+Rule 3: as in docs/pictures/architecture.py, the picture is 480 units wide and has its own background.
 """
 
 from __future__ import annotations
 
 import re
-import textwrap
 from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,11 +18,24 @@ from typing import Final, NamedTuple
 from loadtest.process import BenchmarkError
 from loadtest.programs import COREDNS, ECHO, NATIVE, PURE, ROOT, TITLES, configuration
 
+TABLES: Final = ROOT / "docs/contributing/benchmarks.md"
 PAGE: Final = ROOT / "docs/performance.md"
 PLOT: Final = "performance.svg"
 NAME: Final = "summary"  # in the marks of the page
 MIX: Final = "cluster"  # the mix of the plot: every kind of query that clients of a cluster send
-SERVICES: Final = "10,000 Services"  # the size of the cluster in the sentences
+# Rows of `make bench-watch`, and what the page calls them.
+WATCHED: Final = (
+    ("write to answer, 10,000 Services", "median, ms", "a change in the API server is in the answers, median, ms"),
+    ("write to answer, 10,000 Services", "p99, ms", "the same, p99, ms"),
+    ("1,000 changes/s for 20 s, 500 queries/s, 10,000 Services",
+     "event to answer, p99, ms", "the same with 1,000 changes per second, p99, ms"),
+    ("API server away for 20 s, 10,000 Services",
+     "from its return until the state is current, s",
+     "the API server returns after 20 s: answers are current after, s"),
+    ("10,000 Services", "start to ready, s", "start to ready, 10,000 Services, s"),
+    ("10,000 Services", "resident 10 s after ready, MB", "memory, 10,000 Services, MB"),
+    ("50,000 Services", "resident 10 s after ready, MB", "memory, 50,000 Services, MB"),
+)  # fmt: skip
 
 _WIDTH, _LEFT, _SCALE = 480, 152, 278  # the plot, the axis's 0 and its length
 _TOP, _ROW, _BAR = 74, 25, 16
@@ -52,7 +63,7 @@ class Figures(NamedTuple):
 
 
 def figures(page: str) -> Figures:
-    """Read the tables of the page; raise BenchmarkError if a server of the sentences has no figure."""
+    """Read the tables of the page; raise BenchmarkError if a server of the page has no figure."""
     section = page.partition(f"\n### {MIX}\n")[2].partition("\n### ")[0]
     cpu = {cells[0]: cells[1] for cells in _rows(section) if re.match(r"\d", cells[1])}
     for key in (ECHO, NATIVE, PURE, COREDNS):
@@ -72,33 +83,24 @@ def _rows(text: str) -> list[list[str]]:
 
 def _missing(what: str) -> BenchmarkError:
     return BenchmarkError(
-        f"the page is left as it was: its beginning needs {what}; measure that too, or leave out --write-docs"
+        f"the pages are left as they were: their figures need {what}; measure that too, or leave out --write-docs"
     )
 
 
-def sentences(found: Figures) -> str:
-    """Three sentences that compare figures of the tables."""
-    median, late = (
-        found.watched(f"write to answer, {SERVICES}", f"{each}, ms") for each in ("median", "p99")
-    )
-    ready = found.watched(SERVICES, "start to ready, s")
-    memory = found.watched(SERVICES, "resident 10 s after ready, MB")
-    cpu = found.cpu
-    three = (
-        f"For the queries of a [whole cluster](#{MIX}), an answer costs hsdns {cpu[TITLES[NATIVE]]} µs of CPU time"
-        f" ({cpu[TITLES[PURE]]} µs without its compiled part) and CoreDNS {cpu[TITLES[COREDNS]]} µs; sending datagrams"
-        f" of the same length without any DNS costs {cpu[TITLES[ECHO]]} µs.",
-        f"A change in the API server is [in the answers](#latency) of hsdns after {median[0]} ms in the median"
-        f" (p99 {late[0]} ms), in those of CoreDNS after {median[1]} ms (p99 {late[1]} ms).",
-        f"With {SERVICES}, hsdns is [ready](#start) {ready[0]} s after its start and uses {memory[0]} MB of memory;"
-        f" CoreDNS {ready[1]} s and {memory[1]} MB.",
-    )
-    return "\n".join(
-        textwrap.fill(
-            f"- {each}", 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-        )
-        for each in three
-    )
+def table(found: Figures) -> str:
+    """What is compared, the figures of both servers, their ratio, and the command that measures them."""
+    cpu, peer = found.cpu, found.cpu[TITLES[COREDNS]]
+    rows = [
+        ("CPU time of an answer, whole cluster, µs", cpu[TITLES[NATIVE]], peer, "make bench"),
+        ("the same without the compiled part, µs", cpu[TITLES[PURE]], peer, "make bench"),
+    ]
+    for part, what, named in WATCHED:
+        rows.append((named, *found.watched(part, what), "make bench-watch"))
+    lines = ["| figure | hsdns | CoreDNS | ratio | command |", "| --- | ---: | ---: | ---: | --- |"]
+    for named, own, other, command in rows:
+        ratio = float(own.replace(",", "")) / float(other.replace(",", ""))
+        lines.append(f"| {named} | {own} | {other} | {ratio:.2f} | `{command}` |")
+    return "\n".join(lines)
 
 
 def svg(found: Figures) -> str:
@@ -157,19 +159,19 @@ def replaced(page: str, name: str, written: str) -> str:
     return f"{before}{begin}\n\n{written}\n\n{end}{rest.partition(end)[2]}"
 
 
-def refreshed(page: str) -> str:
-    """The page with a new beginning; raise BenchmarkError if the marks or a figure are missing."""
-    found = sentences(figures(page))
-    written = f"![CPU time of an answer, by server; the table is below]({PLOT})\n\n{found}"
-    return replaced(page, NAME, written)
+def refreshed(page: str, tables: str) -> str:
+    """The page with new figures; raise BenchmarkError if the marks or a figure are missing."""
+    plot = f"![CPU time of an answer, by server; the first rows of the table below]({PLOT})"
+    return replaced(page, NAME, f"{plot}\n\n{table(figures(tables))}")
 
 
-def write(path: Path, page: str) -> None:
-    """Write a page with new tables, its beginning and its plot; write nothing if a figure is missing."""
-    fresh, plot = refreshed(page), svg(figures(page))
-    path.write_text(fresh)
-    path.with_name(PLOT).write_text(plot)
+def write(folder: Path, page: str, tables: str) -> None:
+    """Write new tables, the page and its plot into the docs; write nothing if a figure is missing."""
+    fresh, plot = refreshed(page, tables), svg(figures(tables))
+    (folder / PAGE.name).write_text(fresh)
+    (folder / PLOT).write_text(plot)
+    (folder / TABLES.parent.name / TABLES.name).write_text(tables)
 
 
 if __name__ == "__main__":
-    write(PAGE, PAGE.read_text())
+    write(PAGE.parent, PAGE.read_text(), TABLES.read_text())

@@ -156,12 +156,13 @@ def records() -> st.SearchStrategy[RR]:
     """A record of any type that the server makes, or of one that it only passes on."""
     ttl = st.sampled_from([0, 5, 30, 300, 28800, 0x7FFFFFFF])
     return st.sampled_from([1, 28, 2, 5, 12, 6, 15, 16, 33, 65280]).flatmap(
-        lambda rrtype: _records_of(rrtype, ttl)
+        lambda rrtype: records_of(rrtype, ttl)
     )
 
 
 @cache
-def _records_of(rrtype: int, ttl: st.SearchStrategy[int]) -> st.SearchStrategy[RR]:
+def records_of(rrtype: int, ttl: st.SearchStrategy[int]) -> st.SearchStrategy[RR]:
+    """A record of one of these types."""
     fields = st.tuples(related_names(), ttl, _rdata(rrtype))
     return fields.map(lambda each: RR(each[0], rrtype, each[1], each[2]))
 

@@ -9,7 +9,7 @@ import sys
 # Packages beside hsdns and the standard library.
 PACKAGES = {"_distutils_hack", "httptools", "msgspec", "typing_extensions", "uvloop"}
 HSDNS = {
-    "errors limits memory metrics",
+    "colours errors limits memory metrics",
     "apiserver apiserver.access apiserver.client apiserver.connections apiserver.redaction apiserver.resource",
     "apiserver.transport",
     "cli cli.command cli.control_path cli.coredns cli.launch",

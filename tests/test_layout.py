@@ -192,7 +192,7 @@ def test_navigation_has_every_page() -> None:
     assert listed == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
 
 
-# --- docs/architecture.md ---
+# --- docs/contributing/architecture.md ---
 
 
 def test_layers_are_those_of_the_import_contract() -> None:
@@ -200,14 +200,14 @@ def test_layers_are_those_of_the_import_contract() -> None:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
     block = "".join(f"{', '.join(layer.split(' | '))}\n" for layer in layers)
-    section = sections_of(DOCS / "architecture.md")["Layers"]
+    section = sections_of(DOCS / "contributing" / "architecture.md")["Layers"]
     assert f"```text\n{block}```" in section, (
-        f"paste this into the section Layers of docs/architecture.md:\n```text\n{block}```"
+        f"paste this into the section Layers of docs/contributing/architecture.md:\n```text\n{block}```"
     )
 
 
 def test_methods_of_a_plugin_exist() -> None:
-    section = sections_of(DOCS / "architecture.md")["Plugins"]
+    section = sections_of(DOCS / "contributing" / "architecture.md")["Plugins"]
     rows = re.findall(r"^\| (`[^|]+`) \| [^`]", section, re.MULTILINE)
     methods = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert methods
@@ -215,7 +215,7 @@ def test_methods_of_a_plugin_exist() -> None:
 
 
 def test_capabilities_of_a_plugin_exist() -> None:
-    section = sections_of(DOCS / "architecture.md")["Plugins"]
+    section = sections_of(DOCS / "contributing" / "architecture.md")["Plugins"]
     rows = re.findall(r"^\| `([\w.]+)\.(\w+)` \| `(\w+)` \|", section, re.MULTILINE)
     assert rows
     for module, protocol, method in rows:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "hsdns"
-GLOSSARY = ROOT / "docs" / "glossary.md"
+GLOSSARY = ROOT / "docs" / "contributing" / "glossary.md"
 # `HTTPServer` -> HTTP, Server; `ipv4_of` -> ipv, 4, of.
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Words that hide which part acts; no row of the glossary is about them.
@@ -83,7 +83,7 @@ def test_names_use_the_words_of_the_glossary() -> None:
     modules = sorted(path for end in ("py", "pyi") for path in PACKAGE.rglob(f"*.{end}"))
     identifiers = [found for path in modules for found in identifiers_of(path)]
     found = violations(identifiers, GLOSSARY.read_text())
-    assert not found, "names that docs/glossary.md rejects:\n" + "\n".join(found)
+    assert not found, "names that docs/contributing/glossary.md rejects:\n" + "\n".join(found)
 
 
 # --- the sentences that the program can say ---

@@ -14,12 +14,12 @@ PAGES = Path(__file__).resolve().parents[2] / "hsdns" / "rules" / "pages"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add the pages to the navigation, below that of `hsdns lint`."""
+    """Add the pages to the navigation, below the list of rules."""
     pages = [{_code(page): f"rules/{_code(page)}.md"} for page in sorted(PAGES.glob("*.md"))]
     assert config.nav is not None
-    config.nav = [
-        {"Lint": ["lint.md", *pages]} if "lint.md" in str(entry) else entry for entry in config.nav
-    ]
+    (reference,) = (each["Reference"] for each in config.nav if "Reference" in each)
+    at = reference.index({"Rules": "rules.md"})
+    reference[at] = {"Rules": ["rules.md", *pages]}
     return config
 
 
@@ -27,7 +27,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages to the files of the site."""
     for page in sorted(PAGES.glob("*.md")):
         # The link to the list is the only one of a page.
-        content = page.read_text() + "\n[All rules](../lint.md#rules)\n"
+        content = page.read_text() + "\n[All rules](../rules.md)\n"
         files.append(File.generated(config, f"rules/{_code(page)}.md", content=content))
     return files
 

@@ -1,8 +1,8 @@
-"""Draws docs/architecture.svg: the paths of a query, of a change in the cluster and of the configuration.
+"""Draws docs/contributing/architecture.svg: the paths of a query, of a change in the cluster and of the configuration.
 
     make pictures
 
-Path: this script -> docs/architecture.svg -> docs/architecture.md.
+Path: this script -> docs/contributing/architecture.svg -> docs/contributing/architecture.md.
 Rule 1: the picture is 480 units wide and set in 12 to 13, so that it can be read on a phone.
 Rule 2: an image does not know the palette of its page, only that of the system.  So it has a background of its own, and
         is legible on both palettes whichever colours it takes.
@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-TARGET: Final = Path(__file__).resolve().parents[1] / "architecture.svg"
+TARGET: Final = Path(__file__).resolve().parents[1] / "contributing" / "architecture.svg"
 WIDTH: Final = 480
 QUERY, CHANGE, CONFIGURATION = "query", "change", "configuration"  # the paths; each has a colour
 

@@ -2,19 +2,20 @@
 
 Path: beside step 2; policy.py looks for them in a block, plugins implement them without naming them.
 Rule 1: caching is opt-in: a handler without Cacheable must see every query.
-Rule 2: three attributes need no protocol: `skips_recompute` of a handler without an effect on recomputed replies, as it
-        only counts, logs or reorders; `rotates_addresses` of one that puts addresses in another order each time
+Rule 2: four attributes need no protocol: `skips_recompute` of a handler without an effect on recomputed replies, as it
+        only counts, logs or reorders; `skips_forwarded` of one that need not see queries which compiled code forwards;
+        `rotates_addresses` of one that puts addresses in another order each time
         (`loadbalance`); `max_payload` of one that lowers EDNS payload sizes, in octets (`bufsize`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from hsdns.chain import Next, Request
 from hsdns.cluster.lookup import PlainValues
-from hsdns.fastpath import ClusterNames, LogRecord
+from hsdns.fastpath import ClusterNames, Forwarder, LogRecord
 from hsdns.fastpath import hit_counts as layout
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name
@@ -150,6 +151,9 @@ class CountsCacheHits(Protocol):
     def count_cache_hits(self, server: str, kind: str, hits: int, misses: int) -> None:
         """Add what the answer table has counted."""
 
+    def count_forwarded(self, server: str, entries: Mapping[str, int]) -> None:
+        """Set the number of entries of each kind that the answer table has from compiled code."""
+
     def note_made(
         self,
         server: str,
@@ -162,6 +166,40 @@ class CountsCacheHits(Protocol):
 
         The key is the QNAME in lower case, type and class, DO and CD.
         """
+
+
+@runtime_checkable
+class Forwards(Protocol):
+    """The handler whose queries compiled code may ask upstreams (`forward`)."""
+
+    @property
+    def compiled(self) -> Forwarder | None:
+        """What asks them; None if only handle() does."""
+
+    def forwarded(self) -> tuple[Name, Sequence[Name]]:
+        """The zone of its names, and zones whose names it leaves to others."""
+
+    def leave_misses_to_chain(self, leave: bool) -> None:
+        """Let compiled code ask nothing, or go on."""
+
+    def count_forwarded(self) -> None:
+        """Add what compiled code has counted."""
+
+
+class Storing(NamedTuple):
+    """The least and the most seconds for which each half of a cache stores replies, and zones that it leaves out."""
+
+    success: tuple[int, int]
+    denial: tuple[int, int]
+    exclusions: tuple[Name, ...]
+
+
+@runtime_checkable
+class StoresForwarded(Protocol):
+    """A handler that stores replies to queries that were forwarded (`cache`)."""
+
+    def storing(self, zone: Name) -> Storing | None:
+        """How it stores replies for a zone; None if it does more than to store them."""
 
 
 @runtime_checkable

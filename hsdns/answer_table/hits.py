@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.answer_table.capabilities import CountsCacheHits, CountsHits, HitCounts, HitLabels
@@ -71,6 +71,13 @@ class HitGroups:
             if group.cache is not None and counts.cache_hits + counts.cache_misses:
                 cache, kind = group.cache
                 cache.count_cache_hits(self._server, kind, counts.cache_hits, counts.cache_misses)
+
+    def forwarded(self) -> Iterator[tuple[CountsCacheHits, str, int]]:
+        """The number of entries of each kind that compiled code has stored for a cache."""
+        for number, count in self._table.statistics().forwarded:
+            cache = self._groups[number].cache
+            if cache is not None:
+                yield (*cache, count)
 
 
 class HitLog:

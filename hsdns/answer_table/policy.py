@@ -20,7 +20,10 @@ from hsdns.answer_table.capabilities import (
     Cacheable,
     CountsCacheHits,
     CountsHits,
+    Forwards,
     LogsHits,
+    StoresForwarded,
+    Storing,
     TreatsAlike,
 )
 from hsdns.answer_table.recompute import link_recompute, skips_recompute
@@ -100,6 +103,17 @@ class BlockPolicy:
             skips_recompute(each) or (has(each, TreatsAlike) and each.treats_alike(zone))
             for each in before
         )
+
+    def forwarding(self, zone: Name) -> tuple[Forwards, Storing] | None:
+        """What compiled code may forward the names of a zone with, and how it stores the replies."""
+        if not all(getattr(each, "skips_forwarded", False) for each in self._handlers):
+            return None
+        forward = next((each for each in self._handlers if has(each, Forwards)), None)
+        cache = next((each for each in self._handlers if has(each, StoresForwarded)), None)
+        if forward is None or cache is None or forward is not self._handlers[-1]:
+            return None
+        storing = cache.storing(zone)
+        return None if storing is None else (forward, storing)
 
     def names_answered_first(self, zone: Name) -> tuple[Name, ...] | None:
         """Names in a zone that handlers before the source may answer, or count individually; None for any name."""

@@ -8,6 +8,8 @@ Rule 3: replies that clients query are recomputed when an event has invalidated 
         server/answer_tables.py calls recompute().
 Rule 4: where compiled code can make a reply (MadeReplies), a miss becomes a hit before the chain is asked, and
         counts as one.
+Rule 5: compiled code asks the upstreams of `forward` itself for names outside of `kubernetes`, if every handler of the
+        block allows it (BlockPolicy.forwarding), and hands the others to the chain (native/src/forward.rs).
 
 Replies about Services that compiled code makes, without the chain:
 Rule 1: the chain answers the first query of a form: zone, type, flags, with or without an answer.  Compiled code has to
@@ -19,10 +21,12 @@ Rule 3: it makes addresses, SRV and PTR records of Services with and without a C
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from hsdns.answer_table.capabilities import CountsCacheHits, Forwards
 from hsdns.answer_table.hits import HitGroups, HitLog
 from hsdns.answer_table.negative_zones import NegativeZones, NumerousNames
 from hsdns.answer_table.policy import BlockPolicy
@@ -133,6 +137,17 @@ LEAST: Final = CAPACITY // 4  # octets that the table always has, however much t
 # Octets by which the capacity changes at a time: evicting this much takes a millisecond or two.
 STEP: Final = 1024 * 1024
 _NOBODY: Final = Endpoint("", 0)
+# Of replies that compiled code makes from those of an upstream, in the order of Forwarder.serve().
+_FORWARDED: Final = (
+    (Rcode.NOERROR, "success"),
+    (Rcode.NOERROR, "denial"),
+    (Rcode.NXDOMAIN, "denial"),
+)
+# Those of clients, without those that only validators ask for.
+FORWARDED_TYPES: Final = (
+    RRType.A, RRType.AAAA, RRType.CNAME, RRType.HTTPS, RRType.MX, RRType.NS, RRType.PTR, RRType.SOA, RRType.SRV,
+    RRType.SVCB, RRType.TXT,
+)  # fmt: skip
 
 
 class _Answer(NamedTuple):
@@ -175,7 +190,51 @@ class AnswerTableWriter:
         self.recomputed = RecomputedNames()
         self._made = MadeReplies(versions, self._blocks, blocks)
         self._numerous = NumerousNames(self.table, self.hits, self._negative_zones)
+        self._forwards: list[Forwards] = []
+        for zone, policy in blocks.items():
+            self._forward(zone, policy, blocks)
         self._queue: list[tuple[bytes, Query, Reply, bytes, Dependencies]] = []
+
+    def _forward(self, zone: Name, policy: BlockPolicy, zones: Iterable[Name]) -> None:
+        """Let compiled code forward what the handlers of a block need not see."""
+        found = policy.forwarding(zone)
+        matched = self._blocks.match(zone, RRType.A)
+        if found is None or matched is None or versions_of(self._versions) is None:
+            return
+        forward, storing = found
+        compiled, (own, exclusions) = forward.compiled, forward.forwarded()
+        if zone.is_at_or_below(own):
+            own = zone
+        if compiled is None or not own.is_at_or_below(zone):
+            return
+        kubernetes = () if policy.source is None else policy.source.zones
+        others = (each for each in zones if each != zone and each.is_at_or_below(zone))
+        compiled.serve(
+            self.table,
+            own.lower,
+            [each.lower for each in (*exclusions, *kubernetes, *storing.exclusions, *others)],
+            {
+                qtype: [
+                    self.hits.number(matched.zone, policy, qtype, rcode, kind)
+                    for rcode, kind in _FORWARDED
+                ]
+                for qtype in FORWARDED_TYPES
+            },
+            success=storing.success,
+            denial=storing.denial,
+            rotates=policy.rotates_addresses,
+        )
+        self._forwards.append(forward)
+
+    def count_forwarded(self) -> None:
+        """Add what compiled code has counted of upstreams, and of what it stores."""
+        for each in self._forwards:
+            each.count_forwarded()
+        stored: dict[CountsCacheHits, Counter[str]] = defaultdict(Counter)
+        for cache, kind, count in self.hits.forwarded() if self._forwards else ():
+            stored[cache][kind] += count
+        for cache, counts in stored.items():
+            cache.count_forwarded(self.server, counts)
 
     def dependencies(self) -> Dependencies:
         """A new record of the dependencies of one reply."""

@@ -157,7 +157,10 @@ class Sockets(LoopTransport):
         """Nothing listens at the port of the server."""
         if self._needs_server:
             self._is_refused = True
+            flow = self._flows.get(port)
             self._lose(port)
+            if flow is not None:
+                flow.close()
 
     def _lose(self, port: str) -> None:
         """The other end has closed a connection."""

@@ -43,7 +43,7 @@ class Audit(SourceCommand):
     forms = """hsdns audit -server ADDRESS... -source NAME [ARGUMENT...] [FLAG...]
        hsdns audit -service NAMESPACE/NAME -conf FILE [FLAG...]
        hsdns audit -contexts CONTEXT=ADDRESS,... [FLAG...]"""
-    interrupted = ("interrupted before anything was asked", BAD)
+    interrupted = ("interrupted before the first query", BAD)
 
     server: Annotated[
         list[str], flag(f"servers to ask (default port {PORT})", "[NAME=]ADDRESS[:PORT]...")

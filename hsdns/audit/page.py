@@ -62,7 +62,7 @@ def _subtitle(report: AuditReport) -> str:
 def _notes(reports: Sequence[AuditReport]) -> Iterator[Note]:
     for report in reports:
         if report.ended:
-            told = f"{report.ended}; {report.skipped} names were not asked everywhere"
+            told = f"{report.ended}; {report.skipped} names were not queried on every server"
             yield "bad", "Not whole", f"{report.cluster}: {told}"
         for server in report.servers:
             worst = seconds(server.worst_age_ms)

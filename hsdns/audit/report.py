@@ -274,12 +274,12 @@ def _cluster(report: AuditReport) -> Iterator[str]:
     asked = f"{report.names} names that exist, {report.absent} that must not"
     yield f"{report.cluster}: {asked}, in {report.seconds:.1f} s"
     if report.ended:
-        yield f"NOT WHOLE  {report.ended}; {report.skipped} of them were not asked everywhere"
+        yield f"NOT WHOLE  {report.ended}; {report.skipped} of them were not queried on every server"
     width = max(len(each.server) for each in report.servers)
     for server in report.servers:
         figures = ", ".join(f"{name} {latency(us)}" for name, us in server.latency_us.items())
         verdicts = ", ".join(f"{count} {word}" for word, count in server.counts.items())
-        yield f"{server.server.ljust(width)}  {verdicts or 'nothing asked'}; {figures}"
+        yield f"{server.server.ljust(width)}  {verdicts or 'no queries'}; {figures}"
         if server.worst_age_ms:
             yield f"{' ' * width}  behind by {seconds(server.worst_age_ms)} at most"
         if server.alone:

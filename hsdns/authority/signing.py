@@ -6,6 +6,8 @@ Source: RFC 4034; the files of keys are those of BIND's dnssec-keygen, as miekg/
 
 from __future__ import annotations
 
+import os
+import tempfile
 from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -15,6 +17,7 @@ import dns.exception
 import dns.name
 import dns.rdata
 import dns.rrset
+import dns.zone
 import dns.zonefile
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from dns.dnssectypes import Algorithm
@@ -22,11 +25,15 @@ from dns.rdataclass import RdataClass
 from dns.rdatatype import RdataType
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 
+from hsdns.authority.zone import ZoneError
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
 
 TTL: Final = 3600  # seconds, of a key whose file has none
+_MADE: Final = frozenset({
+    RdataType.DNSKEY, RdataType.CDNSKEY, RdataType.CDS, RdataType.RRSIG, RdataType.NSEC,
+})  # fmt: skip
 _ZONE_KEY, _SEP = 0x100, 0x1  # flags (RFC 4034 section 2.1.1)
 _CURVES: Final = {
     Algorithm.ECDSAP256SHA256: ec.SECP256R1(),
@@ -160,3 +167,68 @@ def _private_key(algorithm: int, fields: dict[str, str]) -> PrivateKey:
         number("Coefficient"),
         rsa.RSAPublicNumbers(number("PublicExponent"), number("Modulus")),
     ).private_key()
+
+
+def sign_zone(
+    path: str,
+    target: str,
+    origin: Name,
+    keys: Sequence[SigningKey],
+    serial: int,
+    validity: tuple[int, int],
+) -> None:
+    """Read a master file, and write it with keys, signatures and NSEC records; raise OSError or ZoneError."""
+    zone = _read_zone(path, origin)
+    assert zone.origin is not None, "it was given"
+    for node in zone.nodes.values():
+        node.rdatasets = [each for each in node.rdatasets if each.rdtype not in _MADE]
+    policy = dns.dnssec.allow_all_policy
+    with zone.writer() as made:
+        made.update_serial(serial, relative=False, name=zone.origin)
+        ttl = made.get(zone.origin, RdataType.SOA).ttl
+        for key in keys:
+            made.add(zone.origin, ttl, key.public)
+            for digest in ("SHA1", "SHA256"):
+                ds = dns.dnssec.make_ds(zone.origin, key.public, digest, policy=policy)
+                made.add(zone.origin, ttl, _retyped(ds, RdataType.CDS))
+            made.add(zone.origin, ttl, _retyped(key.public, RdataType.CDNSKEY))
+        dns.dnssec.sign_zone(
+            zone,
+            made,
+            [(key.private, key.public) for key in keys],
+            add_dnskey=False,
+            inception=validity[0],
+            expiration=validity[1],
+            policy=policy,
+        )
+    # Renamed when it is whole, as whoever serves it may read it at any time.
+    handle, whole = tempfile.mkstemp(prefix="signed-", dir=os.path.dirname(target) or ".")
+    with open(handle, "w", encoding="utf-8") as file:
+        zone.to_file(file, relativize=False)
+    os.chmod(whole, 0o644)
+    os.replace(whole, target)
+
+
+def soa_signatures(path: str, origin: Name) -> list[tuple[int, int]]:
+    """Begin and end of the signatures of a file's SOA record, seconds since the epoch; raise OSError or ZoneError."""
+    zone = _read_zone(path, origin)
+    apex = dns.name.from_wire(origin.wire, 0)[0]
+    found = zone.get_rdataset(apex, RdataType.RRSIG, RdataType.SOA) or ()
+    return [(each.inception, each.expiration) for each in found]
+
+
+def _read_zone(path: str, origin: Name) -> dns.zone.Zone:
+    name = dns.name.from_wire(origin.wire, 0)[0]
+    try:
+        zone = dns.zone.from_file(path, name, relativize=False, check_origin=False)
+    except (dns.exception.DNSException, UnicodeError, RecursionError) as error:
+        raise ZoneError(f"{path}: {error}") from None
+    if zone.get_rdataset(name, RdataType.SOA) is None:
+        raise ZoneError(f"{path} has no SOA record of {origin.to_text()}")
+    return zone
+
+
+def _retyped(rdata: dns.rdata.Rdata, rdtype: RdataType) -> dns.rdata.Rdata:
+    """The same RDATA of another type."""
+    wire = _wire(rdata)
+    return dns.rdata.from_wire(rdata.rdclass, rdtype, wire, 0, len(wire))

@@ -67,8 +67,8 @@ class Flag(NamedTuple):
     `what` describes the numbers that an int flag accepts, from `low` to `high`.  `adds`: each occurrence of a list adds
     its words to those before.  `time` is an example of the values of a flag that takes a time, 0 only if `is_zero`;
     `choices` are all values of a flag that takes one of some words.  `name` is that of the flag where the field of a
-    command (command.py) has another one, and `alias` a second name.  `read` makes the value of the field from the words
-    of the flag, and raises OperatorError.
+    command (command.py) has another one, and `alias` a second name.  A flag without `=` has the value
+    `bare`, if there is one.  `read` makes the value of the field from the words of the flag, and raises OperatorError.
     """
 
     kind: type
@@ -84,7 +84,13 @@ class Flag(NamedTuple):
     choices: tuple[str, ...] = ()
     name: str = ""
     alias: str = ""
+    bare: str = ""
     read: Callable[[Any], Any] | None = None
+
+    @property
+    def takes_word(self) -> bool:
+        """Whether its value may be the next word."""
+        return self.kind is not bool and not self.bare
 
 
 def parse_flags(
@@ -150,7 +156,9 @@ def parse_flags(
             assert isinstance(before, list)
             found[target] = before + given
         else:
-            if not assigned:
+            if not assigned and flag.bare:
+                value = flag.bare
+            elif not assigned:
                 if at == len(words):
                     raise FlagError(f"-{name} needs {flag.argument}")
                 value = words[at]

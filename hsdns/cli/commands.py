@@ -99,7 +99,7 @@ def bash(found: Sequence[Description]) -> str:
     cases, lists, words = [], [], []
     for command in found:
         for name, flag in command.flags.items():
-            if flag.kind is bool:
+            if not flag.takes_word:
                 continue
             files = " files=yes" if takes_file(flag) and not values(flag) else ""
             pattern = f'"{command.name} -{name}" | "{command.name} --{name}"'
@@ -135,7 +135,10 @@ _hsdns() {{
         case $command in
 {words}
         esac
-        if [[ $word == -* ]]; then
+        if [[ $word == --* ]]; then
+            offer=" $flags" files=
+            offer=${{offer// -/ --}}
+        elif [[ $word == -* ]]; then
             offer=$flags files=
         elif [[ -z $files ]] && ((COMP_CWORD == 1 || (COMP_CWORD == 2 && ${{#command}}))); then
             offer=$words
@@ -159,7 +162,7 @@ def zsh(found: Sequence[Description]) -> str:
         specs = []
         for name, flag in command.flags.items():
             spec = f"-{name}[{_escaped(flag.help, '[]:')}]"
-            if flag.kind is not bool:
+            if flag.takes_word:
                 action = "_files" if takes_file(flag) else " "
                 action = f"({' '.join(values(flag))})" if values(flag) else action
                 spec += f":{_escaped(flag.argument, ':')}:{action}"
@@ -171,7 +174,7 @@ def zsh(found: Sequence[Description]) -> str:
         if any(flag.kind is list and takes_file(flag) for flag in command.flags.values()):
             specs.append("'*:file:_files'")
         shift = "shift words; ((CURRENT--))\n        " if command.name else ""
-        body = " \\\n            ".join(["_arguments", *specs])
+        body = " \\\n            ".join(["_hsdns_arguments", *specs])
         cases.append(f"    {command.name or '*'})\n        {shift}{body}\n        ;;")
     named = [(each.name, _escaped(each.headline, ":")) for each in found if each.name]
     described = "\n".join(f"        {_quoted(f'{name}:{headline}')}" for name, headline in named)
@@ -187,6 +190,12 @@ _hsdns_commands() {{
 {described}
     )
     _describe command commands
+}}
+
+# A line that has one flag with two dashes is completed with two everywhere.
+_hsdns_arguments() {{
+    (( ${{words[(I)--*]}} )) && set -- "$@" "${{(@)${{(@M)@:#-*}}/#-/--}}"
+    _arguments "$@"
 }}
 
 _hsdns() {{
@@ -205,6 +214,7 @@ def fish(found: Sequence[Description]) -> str:
     lines = [
         "# Completion of hsdns for fish, printed by `hsdns completion fish`.",
         "complete -c hsdns -f",
+        "function __hsdns_long; string match -qr '^--' -- (commandline -op); end",
     ]
     for command in found:
         if command.name:
@@ -213,17 +223,19 @@ def fish(found: Sequence[Description]) -> str:
             )
         seen = "" if command.name else "not "
         seen = f"{seen}__fish_seen_subcommand_from {command.name or names}"
-        where = _fished(seen)
+        where, long = _fished(seen), _fished(f"__hsdns_long; and {seen}")
         for name, flag in command.flags.items():
             option = f"-s {name}" if len(name) == 1 else f"-o {name}"
             value = ""
-            if flag.kind is not bool:
+            if flag.takes_word:
                 value = " -r -F" if takes_file(flag) else " -x"
             if values(flag):
                 value += f" -a {_fished(' '.join(values(flag)))}"
-            lines.append(f"complete -c hsdns -n {where} {option}{value} -d {_fished(flag.help)}")
+            value += f" -d {_fished(flag.help)}"
+            lines.append(f"complete -c hsdns -n {where} {option}{value}")
+            lines.append(f"complete -c hsdns -n {long} -l {name}{value}")
             if flag.kind is list and takes_file(flag):
-                after = _fished(f"{seen}; and __fish_seen_argument {option}")
+                after = _fished(f"{seen}; and __fish_seen_argument {option} -l {name}")
                 lines.append(f"complete -c hsdns -n {after} -F")
         if command.name and command.words:
             lines.append(f"complete -c hsdns -n {where} -a {_fished(' '.join(command.words))}")

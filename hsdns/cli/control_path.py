@@ -1,4 +1,4 @@
-"""The location of a server's control door: a socket in a folder of the user, a path, or for `hsdns serve` an address.
+"""The location of a server's control API: a socket in a folder of the user, a path, or for `hsdns serve` an address.
 
 Path: cli/serve.py makes a path, cli/running_server.py searches the folders.
 Rule 1: a folder in the temporary folder is used only if it belongs to this user and no other user has access: its owner
@@ -55,7 +55,7 @@ def token_for(control: str | None) -> str | None:
     token = os.environ.get(TOKEN, "")
     if not is_token(token):
         raise FlagError(
-            f"whoever reaches {control} could use the control door, so it needs a token; "
+            f"anyone who can reach {control} could use the control API, so it needs a token; "
             f"set {TOKEN} to {TOKEN_SYNTAX}"
         )
     return token

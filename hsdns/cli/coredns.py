@@ -64,7 +64,7 @@ class Coredns(Command):
     control: Annotated[str | None, control_path.FLAG] = None
     faults: Annotated[
         bool,
-        flag("let rules of faults come through the control door (default: they are refused)"),
+        flag("let rules of faults come through the control API (default: they are refused)"),
     ] = False
     reuseport: Annotated[
         bool,

@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import re
+import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -220,9 +221,11 @@ class ServeOptions:
     # The path of a control socket, or with `control_token` an address.
     control: str | None = None
     control_token: str | None = None
-    # The pages of the control door have the last queries from the start.
+    # The address of the web page.
+    dashboard: str | None = None
+    # The pages of the control API have the last queries from the start.
     keeps_queries: bool = False
-    # The control door accepts rules of faults.
+    # The control API accepts rules of faults.
     faults: bool = False
     # Other servers of this user may have the same ports.
     reuseport: bool = False
@@ -262,12 +265,12 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
     from hsdns.server.lifecycle import Server, ServerOptions, handle_signals
 
     log = logging.getLogger("hsdns.server")
-    door = None
+    doors = list[tuple[str, str | None]]()
+    if options.dashboard is not None:
+        doors.append((options.dashboard, secrets.token_urlsafe(24)))
     if options.control is not None:
-        door = (
-            options.control if options.control_token else f"{PREFIX}{options.control}",
-            options.control_token,
-        )
+        place = options.control if options.control_token else f"{PREFIX}{options.control}"
+        doors.append((place, options.control_token))
 
     def configure(corefile: Corefile) -> Configuration:
         if options.check is None:
@@ -285,7 +288,7 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
         ServerOptions(
             options.workers or usable_cpus(),
             watches_apart=True,
-            control=door,
+            control=tuple(doors),
             keeps_queries=options.keeps_queries,
             faults=options.faults,
             reuseport=options.reuseport,
@@ -324,6 +327,8 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
                 lines += table_lines(server.configuration)
             if options.greet is not None:
                 lines += options.greet(server.configuration, server.addresses)
+            if options.dashboard is not None:
+                lines += ["", f"dashboard: {server.door.page()}"]
             say(*lines)
     except BaseException:
         # If the runner did this, the threads of a serving server would wait for each other forever.

@@ -21,7 +21,6 @@ from hsdns.cli import source
 from hsdns.cli.command import OUTPUT, complain, flag, say
 from hsdns.cli.offline import (
     CannotTell,
-    Problems,
     configure,
     kubernetes_blocks,
     say_unread,
@@ -68,7 +67,7 @@ class Names(ClusterCommand):
         place = self.found()
         if isinstance(place, RunningServer):
             name = "" if word is None else name_at(place, self.words[0], word)
-            return _list_running(place, partial(self._write, name))
+            return _list_running(place, partial(self._write, name), needs_any=word is not None)
         if word is not None:
             word = word._replace(default=source.default_namespace(place))
         configuration, problems = configure(self.conf, place, runs_code=self.runs_code)
@@ -78,18 +77,18 @@ class Names(ClusterCommand):
             raise CannotTell(
                 f"{configuration.corefile.path}: there is no kubernetes block, so there are no names to list"
             )
-        asyncio.run(self._list(configuration, blocks, word, problems))
+        is_found = asyncio.run(self._list(configuration, blocks, word))
         is_partial = word is None and not self.namespace and any(each.unread() for each in blocks)
-        return 1 if problems.errors or is_partial else 0
+        is_missing = word is not None and not is_found
+        return 1 if is_missing or problems.errors or is_partial else 0
 
     async def _list(
         self,
         configuration: Configuration,
         blocks: Sequence[Kubernetes],
         word: Word | None,
-        problems: Problems,
-    ) -> None:
-        """Read the clusters, then write their names; raise CannotTell."""
+    ) -> bool:
+        """Read the clusters, then write their names; return whether there are any; raise CannotTell."""
         from hsdns.server.explaining import name_of
 
         async with started(configuration, blocks) as runtime:
@@ -99,10 +98,10 @@ class Names(ClusterCommand):
                 if remark := block.remark():
                     complain(remark)
             name = "" if word is None else await name_of(runtime, word)
-            self._write(name, filter(None, listed(block.answer_set() for block in blocks)))
+            return self._write(name, filter(None, listed(block.answer_set() for block in blocks)))
 
-    def _write(self, name: str, found: Iterable[Line]) -> None:
-        """Write all, or what is about a name and those below it, or about a namespace."""
+    def _write(self, name: str, found: Iterable[Line]) -> bool:
+        """Write all, or what is about a name and those below it, or about a namespace; return whether there is any."""
         marks: tuple[str, ...] = ()
         if name:
             from hsdns.explanation.cli import say_meant
@@ -114,7 +113,16 @@ class Names(ClusterCommand):
             marks = tuple(f".{self.namespace.lower()}.{each}." for each in ("svc", "pod"))
         if name or marks:
             found = (each for each in found if _is_about(each, name, marks))
-        (_write_json if self.o == "json" else _write_text)(found)
+        written = 0
+
+        def counted() -> Iterator[Line]:
+            nonlocal written
+            for each in found:
+                written += "name" in each
+                yield each
+
+        (_write_json if self.o == "json" else _write_text)(counted())
+        return written > 0
 
 
 def _is_about(line: Line, below: str, marks: Sequence[str]) -> bool:
@@ -126,12 +134,14 @@ def _is_about(line: Line, below: str, marks: Sequence[str]) -> bool:
     )
 
 
-def _list_running(server: RunningServer, write: Callable[[Iterable[Line]], None]) -> int:
+def _list_running(
+    server: RunningServer, write: Callable[[Iterable[Line]], bool], *, needs_any: bool
+) -> int:
     """List the names of a server; raise ServerError."""
     problems: list[str] = []
-    write(_without_problems(server.lines("/v1/names"), problems))
+    is_found = write(_without_problems(server.lines("/v1/names"), problems))
     complain(*problems)
-    return 1 if problems else 0
+    return 1 if problems or (needs_any and not is_found) else 0
 
 
 def _without_problems(found: Iterable[Line], problems: list[str]) -> Iterator[Line]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from hsdns import __version__
-from hsdns.cli.command import CONTROL, Command, Contradiction, complain
+from hsdns.cli.command import CONTROL, OUTPUT, Command, Contradiction, complain, say, say_json
 from hsdns.cli.control_path import TOKEN, address_of, sockets
 from hsdns.errors import OperatorError
 from hsdns.server.host import listens
@@ -105,7 +105,7 @@ class RunningServer(NamedTuple):
         for each in self.dns_addresses():
             return each
         raise ServerError(
-            f"the server at {self.path} answers no plain DNS, so no resolver can ask it"
+            f"the server at {self.path} answers no plain DNS, so no resolver can query it"
         )
 
 
@@ -154,6 +154,25 @@ class ServerCommand(Command):
         return cls.refused if isinstance(error, Refused) else super().status_of(error)
 
 
+class Dashboard(ServerCommand):
+    """Prints the URL of the web page, with its token."""
+
+    name = "dashboard"
+    o: Annotated[str, OUTPUT] = "text"
+
+    def run(self) -> int:
+        """Print it."""
+        server = self.server()
+        url = server.get("/v1/server").get("dashboard")
+        if not url:
+            raise ServerError(
+                f"the server at {server.path} has no web page; start it with hsdns serve -dashboard, "
+                "or write dashboard 127.0.0.1:8053 in the Corefile"
+            )
+        say_json({"url": url}) if self.o == "json" else say(url)
+        return 0
+
+
 def looking_at(control: str | None) -> RunningServer:
     """The server of -control, or the only one that runs, which standard error names; raises the same as find()."""
     server = find(control)
@@ -172,7 +191,7 @@ def _ask(path: Path) -> RunningServer:
     if API not in api:
         spoken = ", ".join(map(str, api)) or "no version"
         raise ServerError(
-            f"the server at {path} is hsdns {version}, whose control door has {spoken}; "
+            f"the server at {path} is hsdns {version}, whose control API has {spoken}; "
             f"hsdns {__version__} needs {API}, so use the hsdns of the server"
         )
     return RunningServer(path, pid, str(version))

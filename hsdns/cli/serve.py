@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053
+DASHBOARD: Final = "127.0.0.1:8053"
 VARIABLE: Final = "HSDNS_LISTEN"  # the default of -listen, which the image sets to all addresses
 # The parts of a Corefile that correspond to flags that exclude -conf.
 IN_A_COREFILE: Final = {"listen": "bind", "forward": "forward", "log": "log"}
@@ -75,9 +76,18 @@ class Serve(SourceOptions):
             f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)"
         ),
     ] = None
+    dashboard: Annotated[
+        str | None,
+        flag(
+            f"serve the web page at a loopback address (default {DASHBOARD}); its URL is printed, hsdns dashboard "
+            "prints it again",
+            "[=ADDRESS:PORT]",
+            bare=DASHBOARD,
+        ),
+    ] = None
     faults: Annotated[
         bool,
-        flag("let rules of faults come through the control door (default; -faults=false refuses)"),
+        flag("let rules of faults come through the control API (default; -faults=false refuses)"),
     ] = True
     v: Annotated[
         bool, flag("show which blocks' answers are cached in the answer table, and why not")
@@ -127,6 +137,7 @@ class Serve(SourceOptions):
                 greet=greet,
                 workers=count,
                 verbose=self.v,
+                dashboard=None if self.dashboard is None else _loopback(self.dashboard),
                 control=_control(self.control),
                 control_token=token,
                 keeps_queries=True,
@@ -136,8 +147,32 @@ class Serve(SourceOptions):
         )
 
 
+def _loopback(text: str) -> str:
+    """The address of the page; raise FlagError, or OSError where another server has it."""
+    from socket import AF_INET, AF_INET6, create_server
+
+    from hsdns.plugins.control import is_loopback
+
+    found = control_path.address_of(text.replace("localhost:", "127.0.0.1:"))
+    if found is None or not is_loopback(found.host):
+        raise FlagError(
+            f'-dashboard needs a loopback address and a port, such as {DASHBOARD}, found "{text}"; for other machines, '
+            "forward a port with ssh -L or kubectl port-forward"
+        )
+    try:
+        create_server(
+            found, family=AF_INET6 if ":" in found.host else AF_INET
+        ).close()  # two servers that share a port would have two tokens
+    except OSError as error:
+        raise OSError(
+            f"cannot listen on {found} for the web page: {error.strerror}; "
+            "give another address with -dashboard=ADDRESS:PORT"
+        ) from None
+    return str(found)
+
+
 def _control(given: str | None) -> str | None:
-    """The location of the control door; a server without a place for a socket runs without one."""
+    """The location of the control API; a server without a place for a socket runs without one."""
     if given is not None:
         return None if given == control_path.OFF else given
     try:

@@ -23,6 +23,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from hsdns import colours
 from hsdns.cli.command import OUTPUT, flag, say
 from hsdns.cli.running_server import RunningServer, ServerCommand, ServerError
 from hsdns.wire import printable
@@ -94,10 +95,11 @@ def _place(server: RunningServer, namespace: str) -> str:
 
 
 def _console() -> Console:
-    """The console; without a terminal, or with NO_COLOR, it has no colours, and COLUMNS is its width."""
+    """The console; COLUMNS is its width without a terminal."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False)
+    shown = colours.are_shown(sys.stdout)
+    return Console(highlight=False, soft_wrap=False, color_system="auto" if shown else None)
 
 
 def _show(server: RunningServer, page: str, namespace: str) -> None:

@@ -348,7 +348,7 @@ class AnswerSet:
 
 
 def listed(answer_sets: Iterable[AnswerSet]) -> Iterator[dict[str, Any] | None]:
-    """What `hsdns names` and the control door write; None wherever other tasks may run.
+    """What `hsdns names` and the control API write; None wherever other tasks may run.
 
     It is an object for each RRset, with its RDATA as in a zone file, and then the sentences of open_ended().  `behind`
     is there if no endpoint is ready behind a name with a cluster IP, and says so.

@@ -76,6 +76,7 @@ class PodReading(NamedTuple):
     `servers` are addresses at which the cluster's DNS answers it, with their origins.  `denied` has the transports over
     which NetworkPolicies block the way to such an address, each with a sentence; None if these could not be read, and
     `unread` says why.  `cluster_dns` is the address that the kubelets write, if their ConfigMap could be read.
+    `caches` are addresses of NodeLocal DNSCache.
     """
 
     spec: PodSpec
@@ -84,6 +85,7 @@ class PodReading(NamedTuple):
     denied: Callable[[str], Mapping[str, Denial]] | None = None
     unread: str = ""
     cluster_dns: str = ""
+    caches: frozenset[str] = frozenset()
 
 
 Deliver = Callable[[Sequence[Event]], None]

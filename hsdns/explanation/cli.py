@@ -108,7 +108,7 @@ class AskerCommand(ClusterCommand):
         flag("resolv.conf to use (default /etc/resolv.conf); with -from, that of the node", "FILE"),
     ] = ""
     from_: Annotated[
-        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NS/POD")
+        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NAMESPACE/POD")
     ] = ""
     cluster_dns: Annotated[
         str,
@@ -120,7 +120,7 @@ class AskerCommand(ClusterCommand):
         from hsdns.explanation.question import LookupQuestion, read_name, read_through
 
         if "cluster-dns" in self.given and "from" not in self.given:
-            raise FlagError("-cluster-dns is for a pod; add -from NS/POD, or leave it out")
+            raise FlagError("-cluster-dns is for a pod; add -from NAMESPACE/POD, or leave it out")
         if "from" in self.given and not self.from_:
             raise FlagError("-from needs a namespace and a pod, as in shop/web-0")
         if self.word.kind == "address" and [each.upper() for each in self.words[1:]] == ["PTR"]:

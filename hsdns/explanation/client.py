@@ -39,9 +39,10 @@ from hsdns.resolver.model import (
 )
 from hsdns.resolver.musl import LINE_LEN
 from hsdns.resolver.report import LookupReport, report_of
-from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list
+from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list, with_ndots
 from hsdns.resolver.stubs import STUBS
-from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub
+from hsdns.resolver.stubs.coredns import NodeLocalDns
+from hsdns.resolver.stubs.stub import NOTHING, Between, Registry, Stub
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.client_pod import USUAL_DNS
 from hsdns.sources.manifests import Manifests
@@ -94,16 +95,15 @@ class Setting(NamedTuple):
     """The settings of a lookup, apart from the name: the model, its resolv.conf, and the reachable servers.
 
     `servers` are the addresses of this server; other nameservers are not seen.  Without them all nameservers are this
-    server.  `blocked` has the transports that a NetworkPolicy denies.  `through` names a stub between, "" for none, and
-    `registry` has the Services that it may know.
+    server.  `blocked` has the transports that a NetworkPolicy denies.  `through`: what is between.
     """
 
     resolver: str
     text: str
     servers: frozenset[str] = frozenset()
     blocked: tuple[tuple[str, Denial], ...] = ()
-    through: str = ""
-    registry: Registry = NO_REGISTRY
+    through: Between = NOTHING
+    has_ipv6: bool = True
 
     @property
     def nameservers(self) -> str:
@@ -130,8 +130,9 @@ class Lookups:
 
     async def look_up(self, setting: Setting, name: str = "") -> LookupReport:
         """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
-        through = setting.through
-        model = model_of(setting.resolver, setting.text, Random(0), through, setting.registry)
+        model = model_of(setting.resolver, setting.text, Random(0), setting.through)
+        own = model.program if isinstance(model, Stub) else model
+        own.has_ipv6 = setting.has_ipv6
         servers, blocked = model.conf.nameservers, frozenset(dict(setting.blocked))
         if isinstance(model, Stub) and not model.captures:  # it is on the node
             model.blocked, blocked = blocked, frozenset()
@@ -181,7 +182,8 @@ class ClientPod(NamedTuple):
 
     `path` is NAMESPACE/NAME.  `denied` has the transports over which it cannot reach the cluster's DNS.
     `remarks` name the origins of the settings, and facts that were not seen.  `others` are more addresses at
-    which this server answers it, such as that of a server on its node.
+    which this server answers it, such as that of a server on its node.  `has_ipv6`: it may have an IPv6 address.
+    `has_cache`: what it asks is NodeLocal DNSCache.  `has_sidecar`: it has the agent of Istio.
     """
 
     path: str
@@ -192,6 +194,9 @@ class ClientPod(NamedTuple):
     denied: tuple[tuple[str, Denial], ...] = ()
     remarks: tuple[str, ...] = ()
     others: frozenset[str] = frozenset()
+    has_ipv6: bool = True
+    has_cache: bool = False
+    has_sidecar: bool = False
 
     @property
     def servers(self) -> frozenset[str]:
@@ -203,7 +208,7 @@ class Client(NamedTuple):
     """The client: resolvers with a resolv.conf, of a Pod or not.
 
     `domain` is the cluster domain, `namespaces` are those of the cluster, `node` is the resolv.conf of the node, and
-    `added` are lines that override the resolv.conf.  `through` and `registry` are those of the settings.
+    `added` are lines that override the resolv.conf.  `through` is that of the settings.
     """
 
     resolvers: tuple[str, ...]
@@ -213,15 +218,17 @@ class Client(NamedTuple):
     pod: ClientPod | None = None
     node: str = ""
     added: str = ""
-    through: str = ""
-    registry: Registry = NO_REGISTRY
+    through: Between = NOTHING
 
     @property
     def settings(self) -> list[Setting]:
         """The settings of the lookups."""
-        pod, between = self.pod, (self.through, self.registry)
+        pod = self.pod
         servers, denied = (pod.servers, pod.denied) if pod is not None else (frozenset(), ())
-        return [Setting(each, self.text, servers, denied, *between) for each in self.resolvers]
+        between, has_ipv6 = self.through, pod is None or pod.has_ipv6
+        return [
+            Setting(each, self.text, servers, denied, between, has_ipv6) for each in self.resolvers
+        ]
 
 
 class ClientCause(NamedTuple):
@@ -299,7 +306,7 @@ def _causes(
         yield ClientCause(
             f"{name} has {counted(dots, 'dot')} and ndots is {failed.ndots}, so {resolver} tries no search domain",
             f"set ndots to {dots + 1} or more, or use the whole name",
-            setting._replace(text=f"{setting.text}options ndots:{dots + 1}\n"),
+            setting._replace(text=with_ndots(setting.text, dots + 1)),
         )
     if not name.endswith("."):
         yield ClientCause(
@@ -394,10 +401,10 @@ def _needs_tcp(setting: Setting, failed: LookupReport) -> str:
 
 
 def _with_search(setting: Setting, search: Sequence[str], dots: int | None = None) -> Setting:
-    more = f"search {' '.join(search)}\n"
+    text = f"{setting.text}search {' '.join(search)}\n"
     if dots is not None and MODELS[setting.resolver].read(setting.text).ndots <= dots:
-        more += f"options ndots:{dots + 1}\n"
-    return setting._replace(text=setting.text + more)
+        text = with_ndots(text, dots + 1)
+    return setting._replace(text=text)
 
 
 def _shortened(text: str) -> str:
@@ -437,6 +444,10 @@ InWatch = Callable[[Coroutine[Any, Any, Tried]], Awaitable[Tried]]
 UNREAD_POLICIES: Final = (
     "NetworkPolicies are not known ({}); one of them may keep the Pod from the DNS"
 )
+ISTIO_PROXY: Final = "istio-proxy"
+SIDECAR: Final = (
+    "it has a sidecar of Istio; if that captures DNS, look the name up with -through istio"
+)
 _NAMESPACE: Final = "kube-system"
 _KUBE_DNS: Final = (pack_label(_NAMESPACE), pack_label("kube-dns"))
 
@@ -474,6 +485,12 @@ async def find_pod(
         tuple(everywhere.items()),
         tuple(remarks),
         frozenset(others),
+        not reading.addresses or any(":" in each for each in reading.addresses),
+        bool(own) and reading.caches.issuperset(own),
+        any(
+            each.name == ISTIO_PROXY
+            for each in (*(reading.spec.init_containers or ()), *(reading.spec.containers or ()))
+        ),
     )
 
 
@@ -588,8 +605,13 @@ async def client_of(
         domain = _domain_of(blocks)
         pod, text = None, node
     text = overridden(text, asking.search, asking.ndots)
-    knows = bool(asking.through) and STUBS[asking.through].captures
-    registry = _registry(blocks, domain) if knows else NO_REGISTRY
+    through = Between(asking.through)
+    if through.name and STUBS[through.name].captures:
+        through = Between(through.name, _registry(blocks, domain))
+    elif not through.name and pod is not None and pod.has_cache:
+        through = Between(NodeLocalDns.name, text=f"nameserver {pod.server}\n")
+    if not through.name and pod is not None and pod.has_sidecar:
+        pod = pod._replace(remarks=(*pod.remarks, SIDECAR))
     return Client(
         asking.resolvers,
         text,
@@ -598,8 +620,7 @@ async def client_of(
         pod,
         node,
         asking.added,
-        asking.through,
-        registry,
+        through,
     )
 
 

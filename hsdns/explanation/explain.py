@@ -67,7 +67,7 @@ from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.rdata import address_to_text
 
-NO_PLAIN: Final = "{}: no server block answers plain DNS, so no resolver can ask it"
+NO_PLAIN: Final = "{}: no server block answers plain DNS, so no resolver can query it"
 ADD_FORWARD: Final = "add forward to the block, or take autopath out"
 CLIENT: Final = Endpoint("127.0.0.1", 0)
 

@@ -14,6 +14,7 @@ from hsdns.cluster.address import reverse_name
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS, looks_up, usual
+from hsdns.resolver.resolv_conf import with_ndots
 from hsdns.resolver.stubs import STUBS
 from hsdns.wire import is_address
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
@@ -116,13 +117,12 @@ def from_parameters(given: Mapping[str, str]) -> LookupQuestion:
 
 
 def overridden(text: str, search: str, ndots: str) -> str:
-    """Add lines for other search domains and ndots to a resolv.conf, unless these are empty."""
+    """Set other search domains and ndots in a resolv.conf, unless these are empty."""
     lines = [text.rstrip("\n")]
     if search:
         lines.append("search " + " ".join(search.split(",")))
-    if ndots:
-        lines.append(f"options ndots:{ndots}")
-    return "\n".join(lines).lstrip("\n") + "\n" if any(lines) else ""
+    found = "\n".join(lines).lstrip("\n") + "\n" if any(lines) else ""
+    return with_ndots(found, ndots) if ndots else found
 
 
 def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:

@@ -71,7 +71,7 @@ def lines(
     is_asked = found.asker is None or found.asker.decisive.removesuffix(".") in {
         query.name for lookup in found.asker.lookups for query in lookup.queries
     }
-    yield f"{printable(name)} {found.type}{'' if is_asked else ', which is not asked'}"
+    yield f"{printable(name)} {found.type}{'' if is_asked else ', not queried'}"
     tree = _tree(found) + (_history(found.history) if with_history else [])
     for line in _drawn(tree, "", width):
         yield _with_fate(line) if colour else line

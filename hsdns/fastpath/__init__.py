@@ -45,6 +45,11 @@ Tap = _twin.Tap
 TapRecord = _twin.TapRecord
 Versions = _twin.Versions
 
+# Asks upstreams without Python; without it, `forward` does.
+if TYPE_CHECKING:
+    from hsdns.fastpath._native import Forwarder as Forwarder
+else:
+    Forwarder = getattr(_native, "Forwarder", None)
 LoadCounts = getattr(_native, "LoadCounts", None)
 LoadSender = getattr(_native, "LoadSender", None)
 # The reader of an API server's protobuf; without it, the server is asked for JSON.

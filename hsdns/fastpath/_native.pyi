@@ -73,6 +73,7 @@ class AnswerTableStatistics(NamedTuple):
     stale: int
     evicted: int
     not_plain: int
+    forwarded: list[tuple[int, int]]
 
 class BatchStatistics(NamedTuple):
     received: int
@@ -234,8 +235,79 @@ class Worker:
     def send(self, replies: Sequence[tuple[bytes, bytes, bytes]]) -> None:
         """Send replies to misses, as in Batch."""
 
+    def close(self) -> None:
+        """Send no more: the socket is about to be closed."""
+
+    @property
+    def pending(self) -> int:
+        """The number of its queries that forwarders have."""
+
     def statistics(self) -> WorkerStatistics:
         """What was received and sent so far."""
+
+@final
+class Forwarder:
+    """The queries to the upstreams of one `forward`, which workers send without Python; times in seconds."""
+
+    def __new__(
+        cls,
+        upstreams: Sequence[tuple[str, int]],
+        policy: str,
+        *,
+        source: str | None,
+        expire: float,
+        max_age: float,
+        max_ports: int,
+        timeout: float,
+        most: int,
+    ) -> Forwarder:
+        """A query without a reply after `timeout` is handed to the chain, and so are those beyond `most`, if not 0."""
+
+    def set_down(self, upstream: int, is_down: bool) -> None:
+        """Say whether an upstream is down, so that its queries go to the chain."""
+
+    def set_paused(self, is_paused: bool) -> None:
+        """Take no queries meanwhile."""
+
+    def set_taken(self, count: int) -> None:
+        """Say how many queries of the chain wait for the same upstreams; they count for `most`."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of clients that wait."""
+
+    def is_suspect(self, question: bytes) -> bool:
+        """Whether a question, in lower case, is to be asked over TCP."""
+
+    def suspect(self, question: bytes) -> None:
+        """Leave a question to the chain for a minute, because of forged replies."""
+
+    def take_counts(self) -> list[tuple[int, int, int, list[int], list[int]]]:
+        """Take the counts of each upstream since the last call.
+
+        Queries over open sockets, over new ones, forged datagrams; durations with NOERROR and with NXDOMAIN by class,
+        then their sum in nanoseconds.
+        """
+
+    def serve(
+        self,
+        table: Any,  # compiled
+        zone: bytes,
+        exclusions: Sequence[bytes],
+        groups: Mapping[int, Sequence[int]],
+        *,
+        success: tuple[int, int],
+        denial: tuple[int, int],
+        rotates: bool,
+    ) -> None:
+        """Take the misses of a table for the names of a zone but of those below `exclusions`, all in lower case.
+
+        `groups`: for each type the groups of answers, of NODATA and of NXDOMAIN.  The bounds are those of the TTLs of
+        each half of `cache`: the least and the most.
+        """
+
+    def stop(self) -> None:
+        """Take no more queries; hand those that wait to the chain."""
 
 @final
 class LoadCounts:

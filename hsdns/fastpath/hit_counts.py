@@ -82,7 +82,8 @@ def row_of(kind: int) -> int:
 class AnswerTableStatistics(NamedTuple):
     """The contents of a table, and its counts so far.
 
-    `misses` are plain queries that neither an entry nor a negative zone answered, `not_plain` those not looked up.
+    `misses` are plain queries that neither an entry nor a negative zone answered, `not_plain` those not looked up;
+    `forwarded` are the numbers of entries that compiled code has stored for `forward`, by group.
     """
 
     entries: int
@@ -95,6 +96,7 @@ class AnswerTableStatistics(NamedTuple):
     stale: int
     evicted: int
     not_plain: int
+    forwarded: list[tuple[int, int]] = []  # noqa: RUF012 - never changed
 
 
 class HitCounter:

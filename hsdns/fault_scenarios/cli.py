@@ -169,7 +169,7 @@ class _Run:
         await self._lines(PAGE, "POST", json.dumps({"rule": text}).encode())
         self._added.append(name)
         self._hits[name] = 0
-        self._progress(name, f"stands: {rule}")
+        self._progress(name, f"active: {rule}")
 
     async def _remove(self, name: str) -> None:
         await self._look()

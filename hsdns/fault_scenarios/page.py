@@ -42,17 +42,24 @@ class Played(NamedTuple):
 
 
 def play_all(
-    scenarios: Sequence[Scenario], behind: OtherServer | None = None, name: str = ""
+    scenarios: Sequence[Scenario],
+    behind: OtherServer | None = None,
+    name: str = "",
+    programs: Sequence[str] = (),
 ) -> Iterator[Played]:
-    """Run scenarios for all their clients; `behind` has another server's name to look up.  Raise ScenarioError."""
+    """Run scenarios for programs, or all their clients; `behind` has another server's name to look up.
+
+    Raise ScenarioError.
+    """
     for scenario in scenarios:
+        clients = [Seen(each, 0.0, 0, 0) for each in programs] or scenario.seen
         if behind is None:
-            yield Played(scenario, tuple(play(scenario, seen) for seen in scenario.seen))
+            yield Played(scenario, tuple(play(scenario, seen) for seen in clients))
         elif scenario.why_not_behind:
             yield Played(scenario, (), scenario.why_not_behind)
         else:
             about = scenario.about(name)
-            found = tuple(play(about, seen, behind) for seen in scenario.seen)
+            found = tuple(play(about, seen, behind) for seen in clients)
             yield Played(scenario, found)
 
 
@@ -70,13 +77,13 @@ def lookups(scenario: Scenario) -> int:
     return sum(each.times * each.programs for each in scenario.asked)
 
 
-def as_table(played: Sequence[Played]) -> Iterator[str]:
+def as_table(played: Sequence[Played], clients: Sequence[str] = CLIENTS) -> Iterator[str]:
     """A line for each scenario, and a column for each client."""
     width = max([8, *(len(each.scenario.name) for each in played)])
-    rows = [(each, _cells(each)) for each in played]
-    columns = zip(CLIENTS, *(cells for _, cells in rows), strict=True)
+    rows = [(each, _cells(each, clients)) for each in played]
+    columns = zip(clients, *(cells for _, cells in rows), strict=True)
     widths = [max(map(len, column)) for column in columns]
-    yield _line("scenario", CLIENTS, width, widths)
+    yield _line("scenario", clients, width, widths)
     for each, cells in rows:
         if each.why_not:
             yield f"{each.scenario.name:{width}}  not with this server: {each.why_not}"
@@ -121,9 +128,9 @@ def as_json(played: Played) -> dict[str, Any]:
     }
 
 
-def _cells(played: Played) -> list[str]:
+def _cells(played: Played, clients: Sequence[str]) -> list[str]:
     found = {each.client: cell(played.scenario, each) for each in played.outcomes}
-    return [found.get(client, "") for client in CLIENTS]
+    return [found.get(client, "") for client in clients]
 
 
 def _line(first: str, cells: Sequence[str], width: int, widths: Sequence[int]) -> str:

@@ -269,7 +269,7 @@ def _problems(found: Scenario) -> Iterator[str]:
             yield f"a step at {step.at:g} is not within its {found.seconds:g} seconds"
         for name in step.remove:
             if name not in standing:
-                yield f'the step at {step.at:g} removes "{name}", which does not stand{did_you_mean(name, standing)}'
+                yield f'the step at {step.at:g} removes "{name}", which is not active{did_you_mean(name, standing)}'
             standing.discard(name)
         for rule in step.add:
             try:

@@ -37,6 +37,7 @@ ONLY_WITH: Final = {
     "name": ("run", "matrix"),
     "own": ("run",),
     "ask": ("run",),
+    "program": ("matrix",),
     "server": ("matrix",),
     "p": ("matrix",),
     "control": ("add", "import", "list", "watch", "remove", "clear", "run"),
@@ -48,7 +49,7 @@ STATES: Final = {"standing": YELLOW}
 LAST: Final = 1000  # queries on which a rule is tried
 MOST: Final = 20  # lines shown for them
 DRY_RUN: Final = "dry-run"
-USAGE: Final = """hsdns fault add RULE [FLAG...]     have a rule stand, for 10 minutes; or try it
+USAGE: Final = """hsdns fault add RULE [FLAG...]     add a rule, for 10 minutes unless it has "for"
        hsdns fault import FILE [FLAG...]  add the rules of DNSChaos objects (FILE or -)
        hsdns fault list [FLAG...]         show the rules and their hits
        hsdns fault watch [FLAG...]        show each hit as it happens
@@ -92,7 +93,7 @@ class Fault(ServerCommand):
 
     dry_run: Annotated[
         bool,
-        flag(f"say which of the last {LAST} queries the rule would have hit; it does not stand"),
+        flag(f"show which of the last {LAST} queries the rule would have hit, without adding it"),
     ] = False
     about: Annotated[
         str | None,
@@ -112,6 +113,9 @@ class Fault(ServerCommand):
         flag("matrix: the server to put the faults in front of", "ADDRESS", name="server"),
     ] = None
     port: Annotated[int, flag("matrix: port of -server (default 53)", "PORT", name="p", low=1)] = 53
+    programs: Annotated[
+        str, flag("matrix: programs in place of those of the scenario", "NAME,...", name="program")
+    ] = ""
     o: Annotated[
         str,
         OUTPUT._replace(
@@ -179,7 +183,7 @@ class Fault(ServerCommand):
             say(*(_hit_text(each) if is_endless else _rule_text(each)), flush=True, words=STATES)
             is_empty = False
         if is_empty:
-            say("no rule stands")
+            say("no active rules")
 
     def _run_scenarios(self, command: str, words: Sequence[str]) -> int:
         """Run one of the commands; return the exit status; raise FlagError, ScenarioError or ServerError."""
@@ -239,7 +243,7 @@ def _rule_text(rule: dict[str, Any]) -> list[str]:
         facts.append("1 restart" if hits == 1 else f"{hits} restarts")
     else:
         facts.append(f"{hits} of {rule['queries']} {counts} hit")
-    if rule["place"] != "control door":
+    if rule["place"] != "control API":
         facts.append(f"from {rule['place']}")
     return [f"{rule['name']}: {', '.join(facts)}", f"  {rule['rule']}"]
 
@@ -290,7 +294,8 @@ def _list(as_json: bool) -> int:
 
 
 def _matrix(words: Sequence[str], options: Fault) -> int:
-    from hsdns.fault_scenarios.page import LEGEND, as_list, as_table, play_all
+    from hsdns.explanation.question import TYPES, read_resolvers
+    from hsdns.fault_scenarios.page import CLIENTS, LEGEND, as_list, as_table, play_all
     from hsdns.fault_scenarios.page import as_json as json_of
     from hsdns.fault_scenarios.scenario import load, names
 
@@ -300,10 +305,12 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
             raise FlagError(f"-{name} is for -server; add -server ADDRESS, or leave -{name} out")
     name = name_of(NAME if options.about is None else options.about)
     scenarios = [load(word) for word in words or names()]
+    chosen = options.programs.split(",") if "program" in options.given else []
+    programs = [each for word in chosen for each in read_resolvers(word, TYPES)]
     # The servers in memory log the effects of rules, which the table shows already.
     log = logging.getLogger("hsdns")
     log.handlers, log.propagate = [logging.NullHandler()], False
-    found = list(play_all(scenarios, behind, name))
+    found = list(play_all(scenarios, behind, name, programs))
     if options.o == "json":
         for each in found:
             say(json.dumps(json_of(each)))
@@ -311,7 +318,7 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
         say(*as_list(found[0]))
     else:
         say_text(f"{LEGEND}\n\n")
-        say(*as_table(found))
+        say(*as_table(found, programs or CLIENTS))
     missed = [(each.scenario.name, rule) for each in found for rule in each.never_hit]
     for scenario, rule in missed:
         sentence = f'no query was hit by the rule "{rule}", so it has shown nothing'

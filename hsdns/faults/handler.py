@@ -1,6 +1,6 @@
 """Applies rules in the chain of a server block: before `cache`, after `prometheus` and `log`.
 
-Path: plugins/fault.py, or server/faults.py for the rules of the control door; step 5, among the first that may answer.
+Path: plugins/fault.py, or server/faults.py for the rules of the control API; step 5, among the first that may answer.
 Rule 1: metrics, logs and clients get the changed reply; `cache` and the plugins after it see the original one.
 Rule 2: a rule is evaluated when the query arrives.  A delayed reply is computed at once, so that no query of the old
         plugins is in progress after a reload.

@@ -1,6 +1,6 @@
 """The set of active rules, and the last ended ones.
 
-Path: server/faults.py has one set for the rules of the control door, plugins/fault.py one for each server block;
+Path: server/faults.py has one set for the rules of the control API, plugins/fault.py one for each server block;
 handler.py evaluates them for each query.
 Rule 1: rules are applied in the order in which they were added, each to the result of the previous one.
 Rule 2: the last MAX_ENDED ended rules and the last MAX_LINES hits are kept.
@@ -64,7 +64,7 @@ class Bite(NamedTuple):
 class Rule:
     """A rule that is active from `begun` on, in monotonic seconds, for `lifetime` seconds, None without an end.
 
-    `place` is its position in the Corefile, "" if it came through the control door.
+    `place` is its position in the Corefile, "" if it came through the control API.
     """
 
     def __init__(
@@ -218,10 +218,12 @@ class Rules:
     def make(self, wanted: Wanted, now: float, lifetime: float | None, place: str = "") -> Rule:
         """Create a rule that is not active yet; raise RuleError.  `lifetime` is the default, in seconds."""
         if len(self.standing) >= MAX_STANDING:
-            raise RuleError(f"{MAX_STANDING} rules stand already, which is the most; remove one")
+            raise RuleError(f"{MAX_STANDING} rules are active, the maximum; remove one")
         name = wanted.name or self._free_name(wanted.action.word)
         if name in self.standing:
-            raise RuleError(f'a rule named "{name}" stands already; remove it, or use another name')
+            raise RuleError(
+                f'a rule named "{name}" is active already; remove it, or use another name'
+            )
         for other in self.standing.values():
             if _hides(other, wanted):
                 same = _SAME.get(wanted.action.about, "answers the same queries")
@@ -240,14 +242,14 @@ class Rules:
         self.standing[rule.name] = rule
         self._hits.inc((rule.name,), 0)
         until = "" if rule.lifetime is None else f" for {duration_to_text(rule.lifetime)}"
-        log.info('plugin/fault: the rule "%s" stands%s: %s', rule.name, until, rule.text)
+        log.info('plugin/fault: the rule "%s" is active%s: %s', rule.name, until, rule.text)
 
     def remove(self, name: str) -> Rule:
         """End a rule; raise RuleError."""
         rule = self.standing.get(name)
         if rule is None:
             hint = did_you_mean(name, self.standing)
-            raise RuleError(f'no rule named "{name}" stands{hint}')
+            raise RuleError(f'no rule named "{name}" is active{hint}')
         self._end(rule, "removed")
         return rule
 

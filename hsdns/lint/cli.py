@@ -74,7 +74,7 @@ class Lint(ReadingCommand):
             if takes_value or (word.startswith("-") and word != "-"):
                 rest.append(word)
                 found = flags.get(word.lstrip("-"))
-                takes_value = not takes_value and found is not None and found.kind is not bool
+                takes_value = not takes_value and found is not None and found.takes_word
             else:
                 paths.append(word)
         return paths, rest

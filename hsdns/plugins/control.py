@@ -1,4 +1,4 @@
-"""Opens the control door, the HTTP API for inspecting the running server.
+"""Opens the control API, the HTTP API for inspecting the running server.
 
 Path: beside the queries; server/control/ creates the pages, server/http/pages.py serves them.
 Rule 1: access is limited to the owner of a Unix socket, or on a loopback address to clients with the token.  Only
@@ -28,7 +28,7 @@ SYNTAX: Final = 'write "control PATH", or "control 127.0.0.1:PORT TOKENFILE"'
 
 
 class Control(Plugin):
-    """One address of the control door; `address` is as in Runtime.serve_control()."""
+    """One address of the control API; `address` is as in Runtime.serve_control()."""
 
     def __init__(self, addresses: Sequence[tuple[str, str | None]]) -> None:
         self.addresses = tuple(addresses)
@@ -56,15 +56,16 @@ def _read(directive: Directive, block: Block) -> tuple[str, str | None]:
                 f"any user of this host can connect to {first.text}, so it needs a file with a token; {SYNTAX}"
             )
         return f"unix:{block.path(first.text)}", None
-    if host_port is None or not _is_loopback(host_port.host):
+    if host_port is None or not is_loopback(host_port.host):
         raise first.error(
             f'"{first.text}" is not a loopback address and a port; '
-            "others must not reach the control door, so write 127.0.0.1:PORT or [::1]:PORT"
+            "others must not reach the control API, so write 127.0.0.1:PORT or [::1]:PORT"
         )
     return first.text, _read_token(directive.args[1], block)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is a loopback address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

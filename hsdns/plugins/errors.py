@@ -79,6 +79,7 @@ class Errors(Plugin):
 
     skips_recompute = True
     cacheable = True
+    skips_forwarded = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "stacktrace": Property(flag, default=False, reads=0, stops=True),
         "consolidate": Property(

@@ -1,4 +1,4 @@
-"""Makes DNS misbehave by rules, one on each line, in addition to the rules of the control door.
+"""Makes DNS misbehave by rules, one on each line, in addition to the rules of the control API.
 
 Path: step 5, after the plugins that count and log, before all plugins that answer, including `cache`; faults/ has the
 rules.
@@ -80,7 +80,7 @@ class Fault(Plugin):
                 )
             if wanted.lifetime is not None:
                 raise directive.error(
-                    "a rule of the Corefile stands as long as the Corefile; "
+                    "a rule of the Corefile is active as long as the Corefile; "
                     'remove "for", write "before" for a time from the start, or use hsdns fault add'
                 )
             if why := never_matches(wanted, zones):

@@ -8,7 +8,10 @@ Rule 2: a query is tried for at most five seconds.  After an error the next upst
 Rule 3: several `forward` in a block are tried in the order of the file: the first one for the name takes the query, and
         passes it to the next one as its option `next` says.
 Rule 4: an upstream that sends queries back here (`loop keep`) is not used.
-Rule 5: cacheable: its replies are not `fresh`, so they are not stored in the answer table; `cache` stores them.
+Rule 5: with the compiled fast path, workers ask upstreams of plain DNS themselves, if no option but those of sockets,
+        `policy` and `max_concurrent` says how (native/src/forward.rs).  Here is what they leave: retries, failover,
+        probes, TCP, and all that is unusual.
+Rule 6: cacheable: its replies are not `fresh`, so they are not stored in the answer table; `cache` stores them.
 
 Lookup of the addresses of upstreams given by host name, once at the start, never for -validate:
 Source: CoreDNS 1.14.7 plugin/forward resolve.go.
@@ -28,9 +31,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Protocol, Self, runtime_checkable
 
-from hsdns.chain import Next, Request
+from hsdns.chain import Handler, Next, Request, has
 from hsdns.corefile.keys import read_ip, zones_from_args
 from hsdns.corefile.properties import (
     Property,
@@ -45,6 +48,7 @@ from hsdns.corefile.properties import (
     text,
 )
 from hsdns.corefile.tree import Directive, Line, Token, did_you_mean
+from hsdns.fastpath import Forwarder
 from hsdns.metrics import Counter
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.upstream.connection import TCP, UDP, connect, describe, time_limit
@@ -263,20 +267,41 @@ def _read_targets(tokens: list[Token]) -> list[Target | HostTarget]:
     return list(targets.values())
 
 
+# Options that compiled code does not know.
+_ONLY_HERE: Final = ("force_tcp", "prefer_udp", "use_caps_for_id", "failover")
+HANDED_OVER_AFTER: Final = 0.5  # seconds without a reply; then the chain has two attempts
 BUDGET: Final = 5.0  # seconds; plugin/forward defaultTimeout
 # Seconds between two rounds through the upstreams where attempts are not counted: connections that are refused at
 # once would otherwise be tried thousands of times in the five seconds.
 ROUND_PAUSE: Final = 0.05
 
 
+@runtime_checkable
+class NotesForwarded(Protocol):
+    """A handler that is told what upstreams are asked and reply (`dnstap`)."""
+
+    def note_forwarded(
+        self,
+        request: Request,
+        server: tuple[str, int],
+        protocol: str,
+        asked: float,
+        reply: Reply | None,
+    ) -> None:
+        """Take a query to an address and port, sent at `asked` seconds since the epoch; None if it got no reply."""
+
+
 class Forward(Plugin):
     """Forwards queries, with one route for each `forward` of the block."""
 
     cacheable = True
+    skips_forwarded = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = PROPERTIES
 
     def __init__(self, routes: tuple[Route, ...]) -> None:
         self.routes = routes
+        self._notes: list[NotesForwarded] = []
+        self.compiled: Forwarder | None = None
         self._broken: Counter
         self._rejected: Counter
 
@@ -284,6 +309,10 @@ class Forward(Plugin):
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Parse all `forward FROM TO...` of a block; files with nameservers are read here and not again."""
         return cls(tuple(read_route(directive, block) for directive in directives))
+
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find those that are told what is forwarded."""
+        self._notes = [each for each in handlers if has(each, NotesForwarded)]
 
     async def start(self, runtime: Runtime) -> None:
         """Create the upstreams; raise CorefileError for unknown hosts.  Connections are opened by the first query."""
@@ -297,9 +326,64 @@ class Forward(Plugin):
                 Upstream(target, runtime, settings, route.contexts.get(target.transport))
                 for target in await find_targets(route.targets, route.options["resolver"])
             )
+        if Forwarder is not None and len(self.routes) == 1:
+            self._compile(self.routes[0])
+
+    def _compile(self, route: Route) -> None:
+        """Let compiled code ask the upstreams, if no option says that it could not."""
+        options, upstreams = route.options, route.upstreams
+        if (
+            any(options[name] for name in _ONLY_HERE)
+            or not upstreams
+            or any(
+                each.target.transport != "dns" or "%" in each.target.address for each in upstreams
+            )
+        ):
+            return
+        source = options["source_address"]
+        if source is not None and any(
+            (":" in source) != (":" in each.target.address) for each in upstreams
+        ):
+            return
+        self.compiled = Forwarder(
+            [(each.target.address, each.target.port) for each in upstreams],
+            options["policy"],
+            source=source,
+            expire=options["expire"],
+            max_age=options["max_age"],
+            max_ports=options["max_idle_conns"],
+            timeout=min(HANDED_OVER_AFTER, options["read_timeout"] / 2),
+            most=options["max_concurrent"],
+        )
+        for index, each in enumerate(upstreams):
+            each.udp.share_with(self.compiled)
+            each.health.changed = partial(_tell_health, self.compiled, index, options["max_fails"])
+
+    def leave_misses_to_chain(self, leave: bool) -> None:
+        """Let compiled code ask nothing, or go on."""
+        if self.compiled is not None:
+            self.compiled.set_paused(leave)
+
+    def forwarded(self) -> tuple[Name, Sequence[Name]]:
+        """The zone of the names that compiled code forwards, and zones that are left out."""
+        route = self.routes[0]  # the only one
+        return route.zone, route.options["except"]
+
+    def count_forwarded(self) -> None:
+        """Add what compiled code has counted."""
+        if self.compiled is None:
+            return
+        for upstream, found in zip(
+            self.routes[0].upstreams, self.compiled.take_counts(), strict=True
+        ):
+            reused, opened, forged, noerror, nxdomain = found
+            upstream.add(reused, opened, forged, {"NOERROR": noerror, "NXDOMAIN": nxdomain})
 
     async def stop(self) -> None:
         """Close idle connections."""
+        if self.compiled is not None:
+            self.compiled.stop()
+            self.count_forwarded()
         for route in self.routes:
             for upstream in route.upstreams:
                 upstream.close()
@@ -317,10 +401,11 @@ class Forward(Plugin):
         else:
             return await next(request)
         most = route.options["max_concurrent"]
-        if 0 < most <= route.in_flight:
+        waiting = route.in_flight + (self.compiled.waiting if most and self.compiled else 0)
+        if 0 < most <= waiting:
             self._rejected.inc()
             return unwritten(Rcode.REFUSED, f"concurrent queries exceeded maximum {most}")
-        route.in_flight += 1
+        self._add(route, 1)
         try:
             reply = await self._ask(route, request)
             # As in CoreDNS, `next` of the last `forward` has no effect.
@@ -330,7 +415,13 @@ class Forward(Plugin):
         except WrongQuestion:
             return Reply(rcode=Rcode.FORMERR)
         finally:
-            route.in_flight -= 1
+            self._add(route, -1)
+
+    def _add(self, route: Route, change: int) -> None:
+        """Count a query in progress."""
+        route.in_flight += change
+        if self.compiled is not None:
+            self.compiled.set_taken(route.in_flight)
 
     async def _ask(self, route: Route, request: Request) -> Reply:
         """Try one upstream after the other; raise WrongQuestion."""
@@ -393,11 +484,21 @@ class Forward(Plugin):
     ) -> Reply:
         protocol, clock = route.protocol(request.protocol), self._runtime.clock
         limit = MAX_TCP_LEN if request.protocol == "tcp" else None
-        reply = await upstream.ask(request.query, protocol, deadline - clock(), limit)
-        left = deadline - clock()
-        if reply.tc and route.options["prefer_udp"] and protocol == "udp" and left > 0:
-            reply = await upstream.ask(request.query, "tcp", left)
+        asked, reply = self._runtime.wall(), None
+        try:
+            reply = await upstream.ask(request.query, protocol, deadline - clock(), limit)
+            left = deadline - clock()
+            if reply.tc and route.options["prefer_udp"] and protocol == "udp" and left > 0:
+                protocol, reply = "tcp", await upstream.ask(request.query, "tcp", left)
+        finally:
+            target = upstream.target
+            for each in self._notes:
+                each.note_forwarded(request, (target.address, target.port), protocol, asked, reply)
         return reply
+
+
+def _tell_health(compiled: Forwarder, upstream: int, max_fails: int, failures: int) -> None:
+    compiled.set_down(upstream, 0 < max_fails < failures)
 
 
 def _goes_to_next(route: Route, reply: Reply) -> bool:

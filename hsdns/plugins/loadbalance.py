@@ -224,7 +224,7 @@ class Loadbalance(Plugin):
         self._networks = tuple(networks)
         self._file = file
         self._random = Random()  # replaced by the runtime's in start()
-        self.cacheable = not networks and file is None
+        self.cacheable = self.skips_forwarded = not networks and file is None
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:

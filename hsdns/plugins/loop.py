@@ -200,6 +200,9 @@ class Loop(Plugin):
         self.qname = probe_name(zone)
         self.search = LoopSearch(zone, server) if keep else None
         self.is_watching = True
+        self.skips_forwarded = (
+            not keep
+        )  # nobody else asks for HINFO; with `keep` upstreams are left out
         self._seen = 0
 
     @classmethod

@@ -270,6 +270,7 @@ class Prometheus(Plugin):
 
     skips_recompute = True
     cacheable = True
+    skips_forwarded = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "runtime_metrics": Property(flag, default=False),
         "tls": Property(one(lambda token: token), syntax="FILE", repeat="once"),

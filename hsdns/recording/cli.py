@@ -10,7 +10,7 @@ Rule 4: the exit status is 0 if this command ended the recording, 2 if the serve
 `hsdns replay status|pause|run|step|speed`: shows and controls the replay of a recording in a running server:
 Rule: the exit status is 2 for bad input, or if no server could be reached, or it replays nothing.
 
-The entries of a recording, made of the streams of a control door:
+The entries of a recording, made of the streams of a control API:
 Rule 1: the recording begins with the first whole state; queries before it are left out.
 Rule 2: the server's lines are validated as strictly as a file, so that every recording can be replayed.
 """

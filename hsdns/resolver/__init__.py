@@ -17,16 +17,20 @@ from hsdns.resolver.cares import CAres
 from hsdns.resolver.dnspython import Dnspython, MongoDb
 from hsdns.resolver.glibc import Glibc
 from hsdns.resolver.go import Go
+from hsdns.resolver.hickory import Hickory
 from hsdns.resolver.jndi import Jndi
 from hsdns.resolver.model import Model
-from hsdns.resolver.musl import Musl, OldMusl
+from hsdns.resolver.musl import Musl, Nslookup, OldMusl
 from hsdns.resolver.netty import Netty
-from hsdns.resolver.nginx import Nginx
+from hsdns.resolver.nginx import Nginx, NginxValid
 from hsdns.resolver.programs import (
     DotNet,
     Envoy,
+    EnvoyLogical,
+    EnvoyTtl,
     GrpcCore,
     GrpcGo,
+    GrpcJava,
     Java,
     NginxStart,
     NodeFetch,
@@ -35,15 +39,15 @@ from hsdns.resolver.programs import (
     PythonSocket,
 )
 from hsdns.resolver.stubs import STUBS
-from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry
+from hsdns.resolver.stubs.stub import NOTHING, Between
 from hsdns.wire.iana import RRType
 
 MODELS: Final[dict[str, type[Model]]] = {
     model.name: model
     for model in (
         Glibc, Musl, OldMusl, Go, CAres, NodeLookup, NodeFetch, NodeResolve, PythonSocket, Dnspython, MongoDb, Java,
-        Jndi, Netty, DotNet, Nginx, NginxStart, Envoy, GrpcGo,
-        GrpcCore,
+        Jndi, Netty, DotNet, Nginx, NginxValid, NginxStart, Envoy, EnvoyTtl, EnvoyLogical, GrpcGo, GrpcCore, GrpcJava,
+        Hickory, Nslookup,
     )
 }  # fmt: skip
 USUAL: Final = ("glibc", "musl", "go", "c-ares")  # the default
@@ -57,18 +61,17 @@ def usual(types: Sequence[int]) -> tuple[str, ...]:
     return USUAL if {*types} <= {*addresses} else _USUAL_OF.get(types[0], _OTHER)
 
 
-def model_of(
-    program: str, text: str, random: Random, through: str = "", registry: Registry = NO_REGISTRY
-) -> Model:
-    """The model of a program with a resolv.conf; `through` names a stub, "" for none, which has those nameservers."""
-    if not through:
+def model_of(program: str, text: str, random: Random, through: Between = NOTHING) -> Model:
+    """The model of a program with a resolv.conf, or of a stub and the program."""
+    if not through.name:
         return MODELS[program](text, random)
-    stub, seen = STUBS[through], text
+    stub, seen = STUBS[through.name], text
     if not stub.captures:  # it is the only nameserver
         lines = text.splitlines(keepends=True)
         servers = [each for each in lines if each.split()[:1] == ["nameserver"]]
         seen = "".join(each for each in lines if each not in servers[1:])
-    return stub(text, random, MODELS[program](seen, random), registry)
+    own = MODELS[program](seen, random)
+    return stub(through.text or text, random, own, through.registry)
 
 
 def looks_up(name: str, types: Sequence[int]) -> bool:

@@ -31,6 +31,7 @@ from hsdns.wire.iana import Rcode, RRType
 
 EDNS_SIZE: Final = 1232
 NODATA_TTL: Final = 3600  # seconds
+LATER: Final = 0.001  # seconds until the least of a server's replies
 BEHIND: Final = 0.05  # seconds that the clock of an event loop is behind, at most
 LEAST_TIMEOUT, MOST_TIMEOUT = 0.25, 5.0  # seconds, after replies have shown how long a server takes
 FEW_REPLIES: Final = 3  # replies that are not enough to show it
@@ -85,6 +86,8 @@ class CAres(Model):
         0  # seconds between two looks at what is late, 0 for a timer of each query
     )
 
+    behind: ClassVar[float] = BEHIND
+
     def __init__(self, text: str, random: Random) -> None:
         super().__init__(text, random)
         count = len(self.conf.nameservers)
@@ -112,7 +115,9 @@ class CAres(Model):
         return result
 
     def _walk(self, name: str, types: Sequence[int]) -> Waiting:
-        self._began = self.now - (self.random.uniform(0, BEHIND) if self.tick else 0)
+        self._began = self.now - (
+            self.random.uniform(0, self.behind) if self.tick and self.behind else 0
+        )
         has_nodata = False
         error = why = ""
         for tried in self.names(name, types):
@@ -211,7 +216,8 @@ class CAres(Model):
         query.server, query.port, query.sent_at = server, self._sockets[key], self.now
         query.until = self.now + self._timeout(server, query.tries // count)
         if self.tick:
-            ticks = ceil((query.until - self._began) / self.tick)
+            # A connection begins after a reply, so later than a tick.
+            ticks = ceil((query.until - self._began) / self.tick + LATER * query.is_tcp)
             query.until = self._began + ticks * self.tick
         cookie = query.has_edns and server not in self._without_cookie and not query.is_tcp
         size = EDNS_SIZE if query.has_edns else 0

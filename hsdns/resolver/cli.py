@@ -29,6 +29,7 @@ from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, na
 from hsdns.resolver import model_of
 from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
+from hsdns.resolver.stubs.stub import Between
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class Resolve(AskerCommand):
             raise OperatorError(str(error)) from None
 
         async def ask(resolver: str) -> LookupReport:
-            model = model_of(resolver, used, Random(0), asked.through)
+            model = model_of(resolver, used, Random(0), Between(asked.through))
             transport = Sockets(model, (address, port), Random(), needs_server=True)
             return report_of(model, await look_up(model, name, asked.types, transport))
 

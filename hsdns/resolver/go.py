@@ -29,7 +29,6 @@ EDNS_SIZE: Final = 1232  # and the octets that it reads of a reply over UDP
 NO_HOST: Final = "no such host"
 MISBEHAVING: Final = "server misbehaving"
 LAME: Final = "lame referral"
-TIMEOUT: Final = "i/o timeout"
 CLOSED: Final = "EOF"
 READER: Final = Reader(
     "Go",
@@ -41,6 +40,15 @@ READER: Final = Reader(
     },
 )
 
+
+class Temporary(str):
+    """An error that may be gone the next time."""
+
+    __slots__ = ()
+
+
+TIMEOUT: Final = Temporary("i/o timeout")
+FAILED: Final = Temporary(MISBEHAVING)
 _Found = tuple[tuple[str, ...], str]  # addresses, or an error
 _Try = Generator[float | None, Arrival | None, _Found]
 
@@ -125,5 +133,5 @@ def _error(answer: Answer) -> str:
     if answer.is_lame:
         return LAME
     if answer.rcode != Rcode.NOERROR:
-        return MISBEHAVING
+        return FAILED if answer.rcode == Rcode.SERVFAIL else MISBEHAVING
     return "" if answer.addresses else NO_HOST

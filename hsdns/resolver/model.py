@@ -134,6 +134,8 @@ class Model(ABC):
     types: ClassVar[tuple[int, ...]] = ()  # that the program looks up, () for any
     keeps: ClassVar[Keeps] = Keeps()
     checks_question: ClassVar[bool] = True  # of a reply, besides its ID
+    looks_at_own_address: ClassVar[bool] = False  # and looks up no AAAA without an IPv6 address
+    has_ipv6 = True  # whether the pod has an IPv6 address, which is not that of a link
 
     def __init__(self, text: str, random: Random) -> None:
         self.conf = self.read(text)
@@ -152,6 +154,11 @@ class Model(ABC):
     def names(self, name: str, types: Sequence[int]) -> list[str]:
         """The names to try in turn."""
         return candidates(self.conf, name)
+
+    def own(self, types: Sequence[int]) -> Sequence[int]:
+        """The types that it looks up in its pod."""
+        is_v4 = self.looks_at_own_address and not self.has_ipv6
+        return [each for each in types if each != RRType.AAAA] or types if is_v4 else types
 
     @abstractmethod
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:

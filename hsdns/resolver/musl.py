@@ -1,4 +1,4 @@
-"""The resolver of musl, as used by getaddrinfo: Alpine images.
+"""The resolver of musl, as used by getaddrinfo, and that of busybox's nslookup: Alpine images.
 
 Path: model.look_up() -> here.
 Source: measured with 1.2.6 and 1.2.3; musl src/network/res_msend.c, lookup_name.c and resolvconf.c.
@@ -6,6 +6,9 @@ Rule 1: each query is sent to every nameserver at once, and the first NOERROR or
         sent again at once, within a limit; all other replies are ignored.
 Rule 2: `timeout` is the total for a name, and unanswered queries are sent again every `timeout / attempts`.
 Rule 3: only NXDOMAIN leads to the next suffix, and a name with `ndots` dots gets no suffixes.
+
+nslookup sends its queries as musl does, but to one nameserver after the other, and with all suffixes at once.
+Source: measured with busybox 1.35; networking/nslookup.c.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from hsdns.resolver.model import (
     within,
 )
 from hsdns.resolver.resolv_conf import Reader
-from hsdns.wire.iana import Rcode, type_to_text
+from hsdns.wire.iana import Rcode, rcode_to_text, type_to_text
 
 MOST_ADDRESSES: Final = 48
 LINE_LEN: Final = 254  # octets of a line of resolv.conf that is read, without its end
@@ -34,6 +37,7 @@ ROUNDING: Final = 0.002  # seconds by which the last interval may be shorter
 NONAME: Final = "Name does not resolve"
 NODATA: Final = "Name has no usable address"
 AGAIN: Final = "Try again"
+NO_ANSWER: Final = "No answer"  # of nslookup
 READER: Final = Reader("musl", {}, most_timeout=60, most_attempts=10, line_len=LINE_LEN)
 
 
@@ -165,3 +169,52 @@ class OldMusl(Musl):
     def _read(self, packet: Packet, answer: Answer) -> tuple[str, ...]:
         # It checks a record's end without the ten octets from its type to its length.
         return within(answer, packet.rrtype, packet.name, self.answer_len, lax=10)
+
+
+class Nslookup(Model):
+    """nslookup of busybox 1.35, measured; SERVFAIL as with musl, within the same limit."""
+
+    name = "nslookup-busybox"
+    reader = Reader("nslookup", {}, most_servers=1 << 30, numbers=())
+    used_by = "nslookup in Alpine and busybox images"
+    RETRY: Final = 2.5  # seconds
+    LONGEST: Final = 5.0  # seconds for a nameserver
+    TIMEOUT: Final = "connection timed out; no servers could be reached"
+
+    def names(self, name: str, types: Sequence[int]) -> list[str]:
+        """Only a name without a dot is looked up with suffixes, and then not as it is."""
+        return [name] if "." in name else [f"{name}.{each}" for each in self.conf.search] or [name]
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Send all queries to a nameserver, and to the next one if it has answered none of them."""
+        queries = {self.new_qid(): (each, of) for each in types for of in self.names(name, types)}
+        left, error, why = dict(queries), "", ""
+        found: list[str] = []
+        for server in range(len(self.conf.nameservers)):
+            port, budget = self.new_port("udp"), 0
+            again, end = self.now, self.now + self.LONGEST
+            while left and self.now < end - ROUNDING:
+                if self.now >= again - ROUNDING:
+                    for qid, query in left.items():
+                        self.send("udp", server, port, qid, *query)
+                    again, budget = self.now + self.RETRY, 2 * len(queries)
+                arrival = yield min(again, end)
+                if arrival is None or arrival[0].port != port or arrival[0].qid not in left:
+                    continue
+                packet, answer = arrival
+                if answer.rcode == Rcode.SERVFAIL and budget:
+                    budget -= 1
+                    self.send("udp", server, port, packet.qid, *left[packet.qid])
+                    continue
+                rrtype, tried = left.pop(packet.qid)
+                records = within(answer, rrtype, tried, OldMusl.answer_len)
+                found += records
+                if records or not found:
+                    error = rcode_to_text(answer.rcode) if answer.rcode else NO_ANSWER
+                    why = found_at(tried, records, [rrtype]).why if records else f"{tried}: {error}"
+            if len(left) < len(queries):
+                break
+        if not found and left:
+            error = NO_ANSWER if len(left) < len(queries) else self.TIMEOUT
+            why = f"{name}: {error}"
+        return Result(tuple(found), "" if found else error, why)

@@ -3,7 +3,7 @@
 Path: model.look_up() -> here.
 Source: measured with 4.1; resolver-dns/src/main/java/io/netty/resolver/dns/DnsResolveContext.java.
 Rule 1: A and AAAA leave together from one socket; a server gets each query once, and again over TCP if its reply is
-        truncated.  After a timeout or an error the next server is asked, after NXDOMAIN none.
+        truncated.  After a timeout or an error the next server is asked; without any record, it is for the last type.
 Rule 2: any error leads to the next suffix, except a timeout.  Only addresses are looked up through the search list.
 Rule 3: addresses are kept for their TTL, and errors are not kept.
 """
@@ -32,7 +32,7 @@ EDNS_SIZE: Final = 4096
 NODATA: Final = "UnknownHostException"
 REFUSED: Final = "DnsErrorCauseException"
 TIMEOUT: Final = "DnsNameResolverTimeoutException"
-READER: Final = Reader("Netty", switches("rotate"), most_servers=1 << 30)
+READER: Final = Reader("Netty", switches("rotate"), most_servers=1 << 30, options_lines=1)
 
 _Found = Generator[float | None, Arrival | None, tuple[list[str], str]]
 
@@ -43,6 +43,7 @@ class Netty(Model):
     name = "netty"
     reader = READER
     used_by = "Netty's DnsNameResolver: Spring WebFlux, Vert.x"
+    looks_at_own_address = True
     keeps = Keeps(0, inf, "its cache keeps addresses for their TTL")
 
     def __init__(self, text: str, random: Random) -> None:
@@ -57,7 +58,7 @@ class Netty(Model):
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one has an address."""
-        tried = error = ""
+        tried, error, types = "", "", self.own(types)
         for tried in self.names(name, types):
             kept = [self._kept.get((tried, each), (0.0, ())) for each in types]
             found = [each for until, records in kept if until > self.now for each in records]
@@ -114,6 +115,8 @@ class Netty(Model):
                     if rrtype in ADDRESS_LEN:
                         self._kept[name, rrtype] = self.now + answer.ttl, answer.addresses
                     del running[rrtype]
+                    if not running and not any(each.addresses for each in taken.values()):
+                        again = [rrtype] if left[rrtype] else []
                 else:
                     again = [rrtype]
                 rcodes.append(answer.rcode)

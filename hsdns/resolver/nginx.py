@@ -2,7 +2,8 @@
 
 Path: model.look_up() -> here.
 Source: measured with 1.22; src/core/ngx_resolver.c.
-Rule 1: A and AAAA leave together; what is not answered is sent again every five seconds, to the next server.
+Rule 1: A and AAAA leave together; what is not answered is sent again every five seconds, to the next server.  A TCP
+        connection ends after five seconds.
 Rule 2: an error for one family is the result, even if the other has addresses.
 Rule 3: addresses are kept for their TTL, to the second; errors are not kept.  Each name begins with the next server.
 Rule 4: the resolv.conf is not read: `resolver` has the servers, which here are those of the resolv.conf.
@@ -20,6 +21,7 @@ from hsdns.resolver.resolv_conf import Reader
 from hsdns.wire.iana import Rcode, RRType
 
 RESEND: Final = 5.0  # seconds
+LATER: Final = 0.001  # seconds at least until a reply comes, and its TCP connection begins
 LONGEST: Final = 30.0  # seconds, resolver_timeout
 NOT_FOUND: Final = "Host not found"
 TIMEOUT: Final = "Operation timed out"
@@ -45,8 +47,9 @@ class Nginx(Model):
         super().__init__(text, random)
         self._next = 0  # server
         self._ports: dict[tuple[str, int], str] = {}
+        self._ends: dict[str, float] = {}  # of TCP connections
         self._phase = random.uniform(0, 1.0)  # of a second, at which its clock began
-        self._kept: dict[str, tuple[int, tuple[str, ...]]] = {}
+        self._kept: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up without suffixes, unless its addresses are known."""
@@ -58,12 +61,15 @@ class Nginx(Model):
         qids = {rrtype: self.new_qid() for rrtype in types}
         over: dict[int, str] = dict.fromkeys(types, "udp")
         taken: dict[int, Answer] = {}
-        unsent, again = list(types), self.now + RESEND
+        unsent, again, arrival = list(types), self.now + RESEND, None
         while len(taken) < len(types):
             for rrtype in unsent:
                 key = over[rrtype], server
-                if key not in self._ports:
+                if key not in self._ports or self._ends.get(self._ports[key], inf) <= self.now:
                     self._ports[key] = self.new_port(key[0])
+                    if key[0] == "tcp":
+                        later = LATER if arrival is not None else 0.0
+                        self._ends[self._ports[key]] = self.now + RESEND + later
                 self.send(over[rrtype], server, self._ports[key], qids[rrtype], rrtype, name)
             unsent = []
             arrival = yield min(again, end)
@@ -90,5 +96,14 @@ class Nginx(Model):
         if not found:
             return Result((), NOT_FOUND, f"{name} exists, but has no address")
         ttl = min(each.ttl for each in taken.values() if each.addresses)
-        self._kept[name] = int(self.now + self._phase) + ttl, tuple(found)
+        until = int(self.now + self._phase) + self.keeps.seconds(ttl)
+        self._kept[name] = until, tuple(found)
         return found_at(name, found, types)
+
+
+class NginxValid(Nginx):
+    """nginx 1.22 with `resolver ... valid=10s`, measured."""
+
+    name = "nginx-valid"
+    used_by = "nginx with `resolver` and valid=10s"
+    keeps = Keeps(10, 10, "valid=10s of `resolver` is in place of the TTL")

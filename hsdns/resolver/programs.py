@@ -29,6 +29,10 @@ CODES: Final = {
     cares.ERRORS[Rcode.NOTIMP]: "ENOTIMP",
     cares.ERRORS[Rcode.REFUSED]: "EREFUSED",
 }
+UNAVAILABLE: Final = "UNAVAILABLE: Unable to resolve host"
+
+
+CANCELLED: Final = "DNS query cancelled"
 
 
 class NodeResolve(CAres):
@@ -83,6 +87,30 @@ class Envoy(CAres):
         return result._replace(error="update_no_rebuild" if is_missing else "update_failure")
 
 
+class EnvoyTtl(Envoy):
+    """STRICT_DNS of Envoy 1.40 with respect_dns_ttl; measured."""
+
+    name = "envoy-ttl"
+    used_by = "Envoy's clusters with respect_dns_ttl"
+    keeps = Keeps(0, inf, "with respect_dns_ttl it asks when the TTL ends")
+
+
+class EnvoyLogical(Envoy):
+    """LOGICAL_DNS of Envoy 1.40; measured, clusters/logical_dns/logical_dns_cluster.cc."""
+
+    name = "envoy-logical"
+    used_by = "Envoy's LOGICAL_DNS clusters"
+    keeps = Keeps(
+        5, 5, "LOGICAL_DNS asks every 5 s (dns_refresh_rate); open connections are used on"
+    )
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Take the first address; any error is a failure."""
+        result = yield from super().lookup(name, types)
+        error = result.error and "update_failure"
+        return result._replace(addresses=result.addresses[:1], error=error)
+
+
 class GrpcCore(CAres):
     """gRPC C-core of grpcio 1.85, with c-ares; measured."""
 
@@ -91,16 +119,44 @@ class GrpcCore(CAres):
     types = (RRType.A, RRType.AAAA)
     keeps = Keeps(30, 30, "it looks a name up again when a connection breaks, at most every 30 s")
     has_edns = caches = leaves_late_socket = False
+    tick, behind = 1.0, 0.0
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
-        """Look up A and AAAA side by side, each through the search list on its own."""
+        """Look up A and AAAA side by side, each through the search list on its own.
+
+        When c-ares closes the socket of a server that failed, at its next look, all that still runs is cancelled.
+        """
         self._sockets.clear()
-        ended = yield from together(self, {each: self._walk(name, [each]) for each in types})
-        found = [address for _, result in ended for address in result.addresses]
+        ended: list[Result] = []
+        lookup = together(self, {each: self._noted(name, each, ended) for each in types})
+        arrival, end, server = None, inf, 0
+        while self.now < end:
+            try:
+                until = lookup.send(arrival)
+            except StopIteration:
+                break
+            if arrival is not None and arrival[1].is_closed:
+                self.outbox.clear()
+                end = self.now
+            elif arrival is None:
+                moved = any(each.server != server for each in self.outbox)
+                again = self.now and any(each.transport == "tcp" for each in self.outbox)
+                end = self.now if again else min(end, self.now + self.tick) if moved else end
+            if self.now < end:
+                server = self.outbox[-1].server if self.outbox else server
+                arrival = yield min(until or end, end)
+        else:
+            ended.append(Result((), CANCELLED, f"{name}: c-ares closed a socket"))
+        found = [address for result in ended for address in result.addresses]
         return next(
-            (each._replace(addresses=tuple(found)) for _, each in ended if each.addresses),
-            ended[-1][1],
+            (each._replace(addresses=tuple(found)) for each in ended if each.addresses),
+            ended[-1],
         )
+
+    def _noted(self, name: str, rrtype: int, ended: list[Result]) -> Waiting:
+        result = yield from self._walk(name, [rrtype])
+        ended.append(result)
+        return result
 
 
 class GrpcGo(Go):
@@ -112,11 +168,15 @@ class GrpcGo(Go):
     keeps = Keeps(30, 30, "it looks a name up again when a connection breaks, at most every 30 s")
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
-        """Look up the addresses, then the service config, which is a TXT record, through the search list, too."""
+        """Look up the addresses, then the service config, which is a TXT record, through the search list, too.
+
+        It takes an error that is not temporary for no addresses.
+        """
         result = yield from super().lookup(name, types)
-        if not result.error or result.error == go.NO_HOST:
-            yield from super().lookup(f"_grpc_config.{name}", [RRType.TXT])
-        return result
+        if isinstance(result.error, go.Temporary):
+            return result
+        yield from super().lookup(f"_grpc_config.{name}", [RRType.TXT])
+        return result._replace(error="produced zero addresses" if result.error else "")
 
 
 class NodeLookup(Glibc):
@@ -140,6 +200,7 @@ class NodeFetch(NodeLookup):
     name = "node-fetch"
     used_by = "Node's fetch and undici, in Debian images"
     types = (RRType.A, RRType.AAAA)
+    looks_at_own_address = True
     LONGEST: Final = (
         10.5  # seconds: the timeout of a connection, at which it looks each half second
     )
@@ -147,7 +208,7 @@ class NodeFetch(NodeLookup):
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up, and give up when the connection does."""
         end, arrival = self.now + self.LONGEST, None
-        lookup = super().lookup(name, types)
+        lookup = super().lookup(name, self.own(types))
         while self.now < end:
             try:
                 deadline = lookup.send(arrival)
@@ -191,6 +252,7 @@ class _Keeping(Glibc):
     """getaddrinfo() and a cache of the program's own."""
 
     types: ClassVar[tuple[int, ...]] = (RRType.A, RRType.AAAA)
+    most_kept: ClassVar[float] = inf  # seconds, of `keeps`
     keeps_errors: ClassVar[float] = 0.0  # seconds
 
     def __init__(self, text: str, random: Random) -> None:
@@ -201,9 +263,9 @@ class _Keeping(Glibc):
         """Look a name up, unless its result is known."""
         until, result = self._kept.get(name, (0.0, Result((), "", "")))
         if until <= self.now:
-            result = yield from super().lookup(name, types)
-            kept = self.keeps.least if result.addresses else self.keeps_errors
-            self._kept[name] = self.now + kept, result
+            result = yield from super().lookup(name, self.own(types))
+            most = self.most_kept if result.addresses else self.keeps_errors
+            self._kept[name] = self.now + min(self.keeps.least, most), result
         return result
 
 
@@ -212,6 +274,7 @@ class NginxStart(_Keeping):
 
     name = "nginx-start"
     used_by = "nginx without `resolver`: names in upstream and proxy_pass"
+    looks_at_own_address = True
     keeps = Keeps(
         inf, inf, "without `resolver` a name is looked up when nginx starts or reloads only"
     )
@@ -226,3 +289,19 @@ class Java(_Keeping):
         30, 30, "the JVM keeps addresses for 30 s (networkaddress.cache.ttl; for ever under a security manager)"
     )  # fmt: skip
     keeps_errors = 10.0  # networkaddress.cache.negative.ttl
+
+
+class GrpcJava(Java):
+    """gRPC Java 1.70, of InetAddress; measured.  It asks for TXT records only with enable_service_config."""
+
+    name = "grpc-java"
+    used_by = "gRPC in Java, in Debian images"
+    most_kept = 30.0
+    keeps = Keeps(
+        77, 77, "it keeps addresses for 30 s, as the JVM does, and asks when it fails to connect, which gets rarer"
+    )  # fmt: skip
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look a name up; there is one error."""
+        result = yield from super().lookup(name, types)
+        return result._replace(error=result.error and UNAVAILABLE)

@@ -49,6 +49,7 @@ class Reader(NamedTuple):
         "timeout",
         "attempts",
     )  # options with a number that it reads
+    options_lines: int = 1 << 30  # the most that it reads
 
 
 def read_resolv_conf(text: str, reader: Reader) -> ResolvConf:
@@ -59,6 +60,7 @@ def read_resolv_conf(text: str, reader: Reader) -> ResolvConf:
     search: tuple[str, ...] = ()
     flags: set[str] = set()
     remarks: dict[str, None] = {}
+    options_lines = 0
     for line in text.splitlines():
         words = line.split()
         if not words or words[0][0] in "#;":
@@ -73,6 +75,10 @@ def read_resolv_conf(text: str, reader: Reader) -> ResolvConf:
         elif words[0] in ("search", "domain") and reader.searches:
             search = tuple(word.strip(".") for word in words[1:])
         elif words[0] == "options":
+            options_lines += 1
+            if options_lines > reader.options_lines:
+                remarks[f"{reader.library} ignores the second line of options"] = None
+                continue
             for option in words[1:]:
                 name, colon, value = option.partition(":")
                 if colon and name in reader.numbers and value.isascii() and value.isdigit():
@@ -96,6 +102,18 @@ def read_resolv_conf(text: str, reader: Reader) -> ResolvConf:
         frozenset(flags),
         tuple(remarks),
     )
+
+
+def with_ndots(text: str, ndots: int | str) -> str:
+    """A resolv.conf with another ndots, in its first line of options: some libraries read no other."""
+    lines, added = list[str](), f" ndots:{ndots}"
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["options"]:
+            line = " ".join(each for each in words if not each.startswith("ndots:")) + added
+            added = ""
+        lines.append(line)
+    return "\n".join([*lines, f"options{added}"] if added else lines) + "\n"
 
 
 def switches(*names: str) -> dict[str, str]:

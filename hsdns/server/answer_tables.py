@@ -357,6 +357,7 @@ class AnswerTables:
 
     def _fold_table(self, writer: AnswerTableWriter, seen: _Seen) -> None:
         writer.hits.count()
+        writer.count_forwarded()
         self._count_drops(writer, seen)
         found = writer.table.statistics()
         for counter, fields in ((self._lookups, _LOOKUPS), (self._changes, _CHANGES)):

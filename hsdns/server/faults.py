@@ -1,4 +1,4 @@
-"""The rules of the control door: added at run time, active in each configuration, and ended by time.
+"""The rules of the control API: added at run time, active in each configuration, and ended by time.
 
 Path: control/faults.py calls it; whenever the processors of an instance are made, lifecycle.py lets it add the rules to
 the server blocks that they may apply to.
@@ -38,8 +38,9 @@ from functools import partial
 from random import Random
 from typing import Any, Final, Protocol, cast
 
+from hsdns.answer_table.capabilities import Forwards
 from hsdns.assemble import AssembledBlock, Configuration
-from hsdns.chain import Endpoint
+from hsdns.chain import Endpoint, has
 from hsdns.faults.action import ConnectionAction, Restart
 from hsdns.faults.dry_run import never_matches
 from hsdns.faults.handler import NO_PODS, FaultHandler
@@ -414,6 +415,9 @@ class StandingFaults:
         From then on `configurations` has it, so that each change of the rules applies to it.
         """
         hold(self, self.rules, configuration.plugins, self._clock)
+        for plugin in configuration.plugins:
+            if has(plugin, Forwards):
+                plugin.leave_misses_to_chain(bool(self.rules.about("miss")))
 
     def place(self, runtime: ServerRuntime) -> None:
         """Add the rules to the blocks of a configuration that they may apply to, and only there."""
@@ -611,7 +615,7 @@ def _zones(configuration: Configuration) -> Iterator[tuple[Zone, Sequence[Assemb
 
 
 def measure_behind(process: Process, standing: Rules | None) -> None:
-    """Measure the rules of the configurations and of the control door before each scrape."""
+    """Measure the rules of the configurations and of the control API before each scrape."""
 
     def measure() -> None:
         now, found = process.clock(), dict[tuple[str, ...], float]()

@@ -222,7 +222,7 @@ class Instance(ServerRuntime):
     # What makes the pages takes a tenth of all imports, and few servers have any.
 
     def serve_control(self, address: str, token: str | None) -> None:
-        """Add the pages of the control door."""
+        """Add the pages of the control API."""
         from hsdns.server.control.routes import pages  # noqa: PLC0415 - see above
 
         self.pages.serve(address, pages(self._server.door, token))

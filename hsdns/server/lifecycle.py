@@ -32,6 +32,7 @@ from hsdns.fastpath import Versions
 from hsdns.limits import descriptor_limit
 from hsdns.metrics import Registry
 from hsdns.plugin import Plugin, files_changed
+from hsdns.plugins.dashboard import Dashboard
 from hsdns.plugins.prometheus import QueryCounts
 from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
@@ -166,18 +167,23 @@ class ServerOptions(NamedTuple):
     """What the command line says.
 
     `workers` threads answer at each UDP address if the compiled fast path is loaded.  With `watches_apart`, clusters
-    are watched in a thread of its own, and a watchdog checks the loops.  `control` is an address and its token as for
-    Runtime.serve_control(), in addition to those in the Corefile; with `keeps_queries` the last queries are kept before
-    any page requests them, and with `faults` the control door accepts rules of faults.  With `reuseport`, other servers
-    of this user may have the same ports.
+    are watched in a thread of its own, and a watchdog checks the loops.  `control` are addresses and their tokens as
+    for Runtime.serve_control(), in addition to those in the Corefile; with `keeps_queries` the last queries are kept
+    before any page requests them, and with `faults` the control API accepts rules of faults.  With
+    `reuseport`, other servers of this user may have the same ports.
     """
 
     workers: int = 1
     watches_apart: bool = False
-    control: tuple[str, str | None] | None = None
+    control: tuple[tuple[str, str | None], ...] = ()
     keeps_queries: bool = False
     faults: bool = False
     reuseport: bool = False
+
+
+def _url(host: str, port: int) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 class ServerParts(NamedTuple):
@@ -248,8 +254,18 @@ class Server:
             self.queries,
             self.metrics,
             self.faults,
+            page=lambda: next(self._pages(), ""),
         )
         self.tables = AnswerTables(self.metrics, self._listeners, self.recomputation)
+
+    def _pages(self) -> Iterator[str]:
+        """The URLs of the web page, that of the command line first, with its token for the browser alone."""
+        for address, token in self._control:
+            if token is not None and address in self.http.bound:
+                yield f"{_url(*self.http.bound[address])}#token={token}"
+        for plugin in self.configuration.plugins:
+            for address in plugin.addresses if isinstance(plugin, Dashboard) else ():
+                yield _url(*self.http.bound[address])
 
     @property
     def phase(self) -> Phase:
@@ -394,7 +410,7 @@ class Server:
         """Behave like a process that is killed, and that starts again when `dead` has returned.
 
         Return False, with nothing done, if the server shuts down, or if `wanted`, called once no other change runs,
-        returns False.  The control door stays open, and metrics keep their values.
+        returns False.  The control API stays open, and metrics keep their values.
         """
         async with self._changing:
             old = self.instance
@@ -505,8 +521,8 @@ class Server:
         old = self.instance
         draining = [each for each in self.instances if each is not old]
         new = Instance(configuration, self)
-        if self._control is not None:
-            new.serve_control(*self._control)
+        for address, token in self._control:
+            new.serve_control(address, token)
         self.instances.append(new)
         if self.faults is not None:
             self.faults.hold(configuration)  # before its plugins start to read a cluster

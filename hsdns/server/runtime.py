@@ -226,7 +226,7 @@ class ServerRuntime:
         """Do nothing: there is no answer table."""
 
     def serve_control(self, address: str, token: str | None) -> None:
-        """Do nothing: there is no control door."""
+        """Do nothing: there is no control API."""
 
     def serve_dashboard(self, address: str) -> None:
         """Do nothing: there is no web page."""

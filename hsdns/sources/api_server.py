@@ -505,7 +505,7 @@ class ApiServer:
     async def read(self, lead: Lead) -> Reading:
         """Read the objects for a question, on the connection of the watches."""
         if self._transport is None:
-            return Reading((), (Fault("the API server has not been asked yet"),))
+            return Reading((), (Fault("the API server has not been contacted yet"),))
         return await read_objects(self._transport, lead)
 
     async def read_view(self, namespace: str, selector: Mapping[str, str]) -> View:
@@ -513,7 +513,7 @@ class ApiServer:
         if self._transport is None:
             from hsdns.causes.view import View  # noqa: PLC0415 - as above
 
-            return View((), {PODS.plural: "the API server has not been asked yet"})
+            return View((), {PODS.plural: "the API server has not been contacted yet"})
         from hsdns.sources.client_pod import read_view  # noqa: PLC0415 - as above
 
         now = self._clock()
@@ -533,7 +533,7 @@ class ApiServer:
     async def read_pod(self, namespace: str, name: str) -> PodReading:
         """Read a pod, on the connection of the watches; raise PodUnreadable."""
         if self._transport is None:
-            raise PodUnreadable("the API server has not been asked yet")
+            raise PodUnreadable("the API server has not been contacted yet")
         return await read_pod(self._transport, namespace, name)
 
     def outages(self) -> list[str]:

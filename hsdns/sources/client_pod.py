@@ -74,7 +74,9 @@ def pod_reading(pod: PodManifest, addresses: Sequence[str], found: AroundPod) ->
         return around.denied(own, address)
 
     can_tell = None if unread else denied_of
-    return PodReading(pod.spec, tuple(addresses), servers, can_tell, unread, found.cluster_dns)
+    return PodReading(
+        pod.spec, tuple(addresses), servers, can_tell, unread, found.cluster_dns, around.caches()
+    )
 
 
 def cluster_dns_in(content: bytes, path: str) -> str:
@@ -162,6 +164,12 @@ class _Dns:
         for address in spec.cluster_ips or filter(None, [spec.cluster_ip]):
             if address != "None":
                 yield address, f"the cluster IP of Service {self._kind.namespace}/{self._kind.name}"
+
+    def caches(self) -> frozenset[str]:
+        """The addresses of NodeLocal DNSCache."""
+        on_nodes = (each.manifest for each in self._pods if each.manifest.spec.host_network)
+        containers = (one for each in on_nodes for one in _all(each) if _image(one) == NODE_CACHE)
+        return frozenset(address for each in containers for address in _local_addresses(each))
 
     def peer(
         self,

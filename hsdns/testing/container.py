@@ -1,6 +1,6 @@
 """hsdns as a container of Testcontainers, for programs in other containers.
 
-Path: a test -> here -> the image, which serves the manifests of a folder; rules of faults go through its control door.
+Path: a test -> here -> the image, which serves the manifests of a folder; rules of faults go through its control API.
 Rule: it needs the package testcontainers, which hsdns itself does not need.  deploy/testcontainers has the same in Go,
       Java and JavaScript.
 """

@@ -23,7 +23,7 @@ import asyncio
 import secrets
 import ssl
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
@@ -62,6 +62,7 @@ class Health:
     def __init__(self, interval: float) -> None:
         self.failures = 0
         self.is_probing = False  # a second run of probes would count failures twice
+        self.changed: Callable[[int], object] = lambda failures: None  # called with a new number
         self._interval = interval
 
     def is_down(self, max_fails: int) -> bool:
@@ -82,8 +83,10 @@ class Health:
         try:
             while not await probe():
                 self.failures += 1
+                self.changed(self.failures)
                 await asyncio.sleep(self._interval)
             self.failures = 0
+            self.changed(0)
         finally:
             self.is_probing = False
 
@@ -174,16 +177,14 @@ class Upstream:
         self.pool = Pool(settings, clock)
         self.https: HttpsPool | None = None
         self.health = Health(settings.health_check.interval)
+        self._forged = metrics.counter("hsdns_forward_forged_total", ("to",))
         self.udp = Multiplexer(
             UdpSockets(target, settings.source_address, clock).open,
             clock,
             waiting.waits,
             settings,
             open_stream=partial(_Stream, weakref.ref(self)),
-            forged=partial(
-                metrics.counter("hsdns_forward_forged_total", ("to",)).inc,
-                (str(target),),
-            ),
+            forged=partial(self._forged.inc, (str(target),)),
         )
         self._streams.most = min(MAX_STREAMS, descriptor_limit() // 4)
         self._last = b"", Reply()  # the last datagram and its decoded reply
@@ -266,6 +267,19 @@ class Upstream:
         self.pool.close()
         if self.https is not None:
             self.https.close()
+
+    def add(
+        self, reused: int, opened: int, forged: int, durations: Mapping[str, Sequence[int]]
+    ) -> None:
+        """Count exchanges of the compiled twin: durations by rcode, with their sum in nanoseconds."""
+        for counter, amount in ((self._reused, reused), (self._opened, opened)):
+            if amount:
+                counter.inc((PROXY_NAME, self._name, UDP), amount)
+        if forged:
+            self._forged.inc((self._name,), forged)
+        for rcode, (*cells, nanoseconds) in durations.items():
+            if nanoseconds:
+                self._durations.add((*cells, nanoseconds / 1e9), (PROXY_NAME, self._name, rcode))
 
     def probe_until_healthy(self) -> Coroutine[Any, Any, None]:
         """Probe it until a reply comes."""

@@ -22,7 +22,9 @@ Rule 6: no more than MAX_WAITING askers wait.  One more displaces the one that h
 Rule 7: askers whose queries have ended go on one after the other, for TURN seconds, and no more than MAX_RESUMED; the
         others wait for the next iteration of the loop, and those that come meanwhile queue up behind them: each goes on
         through the chain at once, and one datagram or error may end the queries of thousands.
-Rule 8: ask() resumes no other asker, to avoid recursion: errors of others are reported in the next iteration of the
+Rule 8: the compiled twin (native/src/forward.rs), where there is one, has sockets of its own for the same questions:
+        one query of it for a question is outstanding, so here is one less.  Both know of forged replies.
+Rule 9: ask() resumes no other asker, to avoid recursion: errors of others are reported in the next iteration of the
         loop.
 """
 
@@ -135,6 +137,16 @@ class Datagrams(Protocol):
         """Close it."""
 
 
+class Suspects(Protocol):
+    """The compiled twin, as far as it is about forged replies; questions are in lower case."""
+
+    def is_suspect(self, question: bytes) -> bool:
+        """Whether a question is to be asked over TCP."""
+
+    def suspect(self, question: bytes) -> None:
+        """Ask it over TCP for SUSPICION."""
+
+
 # Opens a socket, given what takes its datagrams and its errors; raises OSError.
 Open = Callable[[Callable[[bytes], None], Callable[[OSError], None]], Datagrams]
 
@@ -203,6 +215,7 @@ class Multiplexer:
         settings, self._entropy = self.settings, self.entropy or Entropy()
         self._max_age = min(settings.max_age or MAX_AGE, MAX_AGE)
         self._max_ports = min(settings.max_idle_conns or MAX_PORTS, MAX_PORTS)
+        self._twin: Suspects | None = None
         self._ports: list[SourcePort] = []
         self._by_content: dict[bytes, Exchange] = {}
         self._turns: dict[bytes, Turns] = {}  # by question
@@ -220,6 +233,10 @@ class Multiplexer:
     def __len__(self) -> int:
         """The number of askers that wait."""
         return len(self._waiting)
+
+    def share_with(self, twin: Suspects) -> None:
+        """Leave one of the queries for each question to a twin."""
+        self._twin, self._max_ports = twin, max(self._max_ports - 1, 1)
 
     async def ask(
         self, query: Query, seconds: float, count: Callable[[bool], None] = lambda is_open: None
@@ -308,7 +325,9 @@ class Multiplexer:
         question, content = exchange.question, exchange.content
         turns = self._turns.get(question) or Turns()
         exchange.asked = question
-        if now < self._suspects.get(question, 0.0):
+        if now < self._suspects.get(question, 0.0) or (
+            self._twin is not None and self._twin.is_suspect(question)
+        ):
             port = SourcePort(now, now)
             port.is_stream = port.is_retired = True
             port.socket = self.open_stream(partial(self._receive, port), partial(self._fail, port))
@@ -452,6 +471,8 @@ class Multiplexer:
         turns, suspects = self._turns.get(question), self._suspects
         if turns is None:
             return
+        if self._twin is not None:
+            self._twin.suspect(question)
         suspects.pop(question, None)
         suspects[question] = now + SUSPICION
         if len(suspects) > MAX_SUSPECTS:

@@ -1,6 +1,6 @@
 """The result of one server under one kind of pressure, the limits for hsdns, and the tables.
 
-Path: run.py -> Outcome -> judge(), section() -> __main__.py; "Under pressure" of docs/performance.md.
+Path: run.py -> Outcome -> judge(), section() -> __main__.py; "Under pressure" of docs/contributing/benchmarks.md.
 Rule 1: a p99 under pressure is compared with the quiet one, or with that of an otherwise idle process under the same
         pressure (machine.py): quiet, a query takes 0.1 ms, which is less than a core is waited for when others run.
 Rule 2: a limit is a number, or a multiple of CoreDNS's figure in the same run.  A figure that could not be measured

@@ -56,6 +56,7 @@ ROWS: Final = (
     _row("existing", BELOW_SERVICE),
     _row("new-4k", Flood("new", ("*.new.example",), 4_000)),
     _row("new-12k", Flood("new", ("*.new.example",), 12_000)),
+    _row("new-20k", Flood("new", ("*.new.example",), 20_000)),
     _row("fair", PODS),
     _row("misses", PODS_SRV),
     _row("unread", LOGGED, variation=Variation(log=True), limits=Limits(unread=True)),

@@ -1,4 +1,4 @@
-"""The result of a soak, whether it is within the limits, and its table on the terminal and in docs/performance.md.
+"""The result of a soak, whether it is within the limits, and its table on the terminal and in the docs.
 
 Path: soak.py -> scrape(), between(), Soak -> rows(), section() -> __main__.py.
 Rule 1: memory is flat if the line through the second half of its samples rises by at most FLAT octets an hour, or by at

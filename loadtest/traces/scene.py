@@ -36,7 +36,7 @@ FILES: Final = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
 SEARCH: Final = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
-KINDS: Final = dict.fromkeys(("search", "registry", "gone"), "host")  # as a program is told
+KINDS: Final = dict.fromkeys(("search", "registry", "passed", "gone"), "host")  # as a program is told
 LONGEST: Final = 65.0  # seconds
 GONE_LONGEST: Final = 180.0  # seconds, of lookups in a row
 CHANGE_AT: Final = 0.1  # seconds, as `old0.1` and `new0.1` in scenarios.txt
@@ -69,6 +69,7 @@ class Row(NamedTuple):
     """A row of programs.txt: a program as it is used."""
 
     name: str
+    model: str
     kinds: tuple[str, ...]
     version: str  # the command that prints it
     command: str
@@ -98,7 +99,9 @@ def scenarios() -> dict[str, Scenario]:
 def programs() -> dict[str, Row]:
     """All of them, by name."""
     cells = rows_of("programs.txt")
-    return {name: Row(name, tuple(kinds.split()), *rest) for name, kinds, *rest in cells}
+    return {
+        name: Row(name, model, tuple(kinds.split()), *rest) for name, model, kinds, *rest in cells
+    }
 
 
 def placed(text: str, built: str) -> str:

@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 from typing import Final
 
+from hsdns.resolver.stubs import STUBS
 from loadtest.summary import replaced
-from loadtest.traces.scene import rows_of
+from loadtest.traces.scene import programs, rows_of
 
 WAIT: Final = 0.5  # seconds from which on a table tells them
 _RESULT: Final = re.compile(r"RESULT (?:at -?\d+ )?after (\d+) ms: (.*)")
@@ -55,8 +56,12 @@ def versions(folder: Path) -> str:
     """The list of what was measured, as Markdown."""
     heads = [path.read_text().partition("\n")[0] for path in sorted(folder.glob("*.txt"))]
     told = [head.removeprefix("# ").rpartition("; Debian")[0].partition(": ") for head in heads]
-    rows = "".join(f"\n| {name} | {version} |" for name, _, version in told)
-    return f"| program | version |\n| --- | --- |{rows}"
+    models = {name: row.model for name, row in programs().items()}
+    rows = "".join(
+        f"\n| {name} | {version} | `-{'through' if models[name] in STUBS else 'program'} {models[name]}` |"
+        for name, _, version in told
+    )
+    return f"| program | version | its model |\n| --- | --- | --- |{rows}"
 
 
 def filled(page: str, folder: Path) -> str:

@@ -1,6 +1,6 @@
 """The figures of hsdns and CoreDNS, their ratios and limits: as tables, and in the documentation.
 
-Path: Results of __main__.py -> here -> terminal, docs/performance.md.
+Path: Results of __main__.py -> here -> terminal, docs/contributing/benchmarks.md.
 Rule 1: both figures of a row come from the same run, and every table states the command and the machine.
 Rule 2: a figure that was measured in several rounds is the median of those that are known.
 Rule 3: a ratio is hsdns divided by CoreDNS; an own figure is hsdns's, in the unit of its row, or divided by another one

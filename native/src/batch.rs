@@ -16,10 +16,12 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::forward::take;
 use crate::hit_counts::BatchCounts;
 use crate::key::{Reader, u16_at};
 use crate::lock::lock;
 use crate::log::{Line, ReplySummary};
+use crate::outlet::Outlet;
 use crate::system::{Message, Packet, Receiver, Sender, monotonic};
 use crate::table::{AnswerTable, Client, Reading};
 use crate::tap::{Answered, Tap};
@@ -200,6 +202,13 @@ impl Batch {
         if let Some((tap, source)) = table.open_tap() {
             self.feed(tap, source, elapsed);
         }
+    }
+
+    /// Let the routes of the table take what was not answered.
+    pub fn forward(&mut self, table: &Arc<AnswerTable>, outlet: &Arc<Outlet>) {
+        let (receiver, reader, now) = (&self.receiver, &mut self.readers[0], monotonic());
+        self.missed
+            .retain(|&index| !take(table, outlet, &receiver.packet(index), reader, now));
     }
 
     /// The datagrams of the last batch that were not answered.

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use crate::key::{AD, Query};
+use crate::key::{AA, AD, Query};
 use crate::log::ReplySummary;
 use crate::names::ClusterNames;
 use crate::records::{Outline, Rotation};
@@ -54,6 +54,8 @@ pub struct Entry {
     frequency: AtomicU8,
     /// Whether it is in the main queue (s3fifo.rs).
     pub is_in_main: bool,
+    /// Stored by a forwarder: queries with and without an OPT record have it.
+    pub is_forwarded: bool,
     log: bool,
 }
 
@@ -125,6 +127,7 @@ impl Entry {
             rotation: rotation.unwrap_or_default(),
             frequency: AtomicU8::new(0),
             is_in_main: false,
+            is_forwarded: false,
             log: terms.log,
         }
     }
@@ -249,6 +252,12 @@ impl Entry {
             errors,
         }
         .write(query, limit, out);
+    }
+
+    /// Become what `cache` answers with from the second query on: with AA, and whether or not there is an OPT record.
+    pub fn be_cached(&mut self) {
+        self.flags |= AA;
+        self.is_forwarded = true;
     }
 
     /// Let the first hit count as a miss of `cache`, because no client has queried it yet.

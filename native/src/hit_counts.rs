@@ -136,6 +136,18 @@ impl HitCounter {
     }
 }
 
+/// Numbers of durations in each class, and above, then their sum in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durations(pub [u64; TIME_BOUNDS + 2]);
+
+impl Durations {
+    /// Count one.
+    pub fn add(&mut self, nanoseconds: u64) {
+        self.0[time_class(nanoseconds)] += 1;
+        self.0[TIME_BOUNDS + 1] += nanoseconds;
+    }
+}
+
 fn size_class(octets: u64) -> usize {
     SIZE_BOUNDS.partition_point(|&bound| bound < octets)
 }

@@ -35,6 +35,8 @@ pub const OPT_FIXED_LEN: usize = 11;
 pub const RD: u16 = 0x0100;
 /// Header flag: checking disabled.
 pub const CD: u16 = 0x0010;
+/// Header flag: authoritative answer.
+pub const AA: u16 = 0x0400;
 /// Header flag: authentic data.
 pub const AD: u16 = 0x0020;
 
@@ -87,6 +89,16 @@ impl<'a> Query<'a> {
     #[must_use]
     pub fn key(&self) -> &'a [u8] {
         self.key
+    }
+
+    /// The key of the same query with an OPT record, or without.
+    #[must_use]
+    pub fn other_key(&self) -> Vec<u8> {
+        let mut key = self.key.to_vec();
+        if let Some(octet) = key.last_mut() {
+            *octet ^= KEY_EDNS;
+        }
+        key
     }
 
     /// The QNAME in lower case, its root label included.

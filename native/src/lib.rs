@@ -9,6 +9,8 @@
 //!                 --> pod_names.rs   or that of an address?
 //!         <-- reply.rs    ID, flags, question, OPT, serial, cut to the client's size
 //!     <-- batch.rs        sendmmsg, with UDP segmentation                     (segmentation.rs)
+//!     --> forward.rs      misses for an upstream, whose replies are stored, if nothing about them is unusual
+//!         <-- outlet.rs   sent by its thread, or handed to
 //!     --> queue.rs        misses, for the event loop, which may store their replies in the table
 //! hit_counts.rs           what is counted on the way, added up once a batch, taken for /metrics
 //! log.rs                  hits of logging blocks, which the event loop writes to the log
@@ -26,6 +28,7 @@
 
 pub mod batch;
 pub mod entry;
+pub mod forward;
 pub mod hit_counts;
 pub mod index;
 pub mod key;
@@ -34,6 +37,7 @@ mod lock;
 pub mod log;
 pub mod names;
 pub mod negative_zone;
+pub mod outlet;
 pub mod pod_names;
 pub mod queue;
 pub mod records;

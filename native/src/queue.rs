@@ -36,7 +36,9 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    fn new(worker: usize, packet: &Packet<'_>) -> Self {
+    /// Keep a packet of a worker.
+    #[must_use]
+    pub fn new(worker: usize, packet: &Packet<'_>) -> Self {
         Self {
             worker,
             octets: [packet.query, packet.address, packet.control]
@@ -44,6 +46,17 @@ impl Waiting {
                 .into_boxed_slice(),
             address_at: packet.query.len(),
             control_at: packet.query.len() + packet.address.len(),
+        }
+    }
+
+    /// The packet.
+    #[must_use]
+    pub fn packet(&self) -> Packet<'_> {
+        Packet {
+            query: self.query(),
+            address: self.address(),
+            control: self.control(),
+            is_cut: false,
         }
     }
 
@@ -67,10 +80,11 @@ impl Waiting {
 }
 
 /// An IPv4 address or the first half of an IPv6 address, and which of both it is.
-type Client = (bool, [u8; 8]);
+pub type Client = (bool, [u8; 8]);
 
 /// The client of a socket address.
-fn client_of(address: &[u8]) -> Client {
+#[must_use]
+pub fn client_of(address: &[u8]) -> Client {
     let mut found = [0; 8];
     let is_ipv6 = is_ipv6(address);
     let octets = match address.len() {

@@ -102,8 +102,53 @@ pub struct Writer<'a> {
     counts: [u16; 3],
     /// Octets without compression.
     size: usize,
-    /// Where names in RDATA are, and their ends from each label on.
-    places: HashMap<Vec<u8>, u16>,
+    /// Those of names in RDATA.
+    places: Places,
+}
+
+/// Where names are in a message, and their ends from each label on.
+#[derive(Default)]
+pub struct Places(HashMap<Vec<u8>, u16>);
+
+impl Places {
+    /// Where a name is.
+    #[must_use]
+    pub fn find(&self, name: &[u8]) -> Option<u16> {
+        self.0.get(name).copied()
+    }
+
+    /// A name with what is written already replaced by a pointer.
+    #[must_use]
+    pub fn compressed(&self, name: &[u8]) -> Vec<u8> {
+        compressed(name, |end| self.find(&name[end..]))
+    }
+
+    /// Note where the first `written` octets of a name are, which are not compressed.
+    pub fn remember(&mut self, name: &[u8], place: usize, written: usize) {
+        let mut at = 0;
+        while name[at] > 0 && at < written {
+            let Ok(place) = u16::try_from(place + at) else {
+                return; // such a reply is too long
+            };
+            if place >= 0x4000 || self.0.contains_key(&name[at..]) {
+                return;
+            }
+            self.0.insert(name[at..].to_vec(), place);
+            at += 1 + usize::from(name[at]);
+        }
+    }
+}
+
+/// A name whose end is replaced by a pointer to the first place that `find` knows for an offset of a label.
+pub fn compressed(name: &[u8], find: impl Fn(usize) -> Option<u16>) -> Vec<u8> {
+    let mut at = 0;
+    while name[at] > 0 {
+        if let Some(place) = find(at) {
+            return [&name[..at], &(POINTER | place).to_be_bytes()].concat();
+        }
+        at += 1 + usize::from(name[at]);
+    }
+    name.to_vec()
 }
 
 impl<'a> Writer<'a> {
@@ -120,7 +165,7 @@ impl<'a> Writer<'a> {
             size: out.len(),
             out,
             counts: [0; 3],
-            places: HashMap::new(),
+            places: Places::default(),
         }
     }
 
@@ -144,7 +189,11 @@ impl<'a> Writer<'a> {
         let rdata = [&[0, 0, w0, w1, p0, p1], target].concat();
         let head = POINTER | HEADER_LEN as u16;
         self.record(0, head, self.qname.len(), SRV, ttl, &rdata);
-        self.remember(target, self.out.len() - rdata.len() + SRV_FIXED_LEN);
+        self.places.remember(
+            target,
+            self.out.len() - rdata.len() + SRV_FIXED_LEN,
+            usize::MAX,
+        );
     }
 
     /// Add the address of an SRV record's target.
@@ -154,7 +203,7 @@ impl<'a> Writer<'a> {
         } else {
             None
         };
-        let place = in_question.or_else(|| self.places.get(target).copied());
+        let place = in_question.or_else(|| self.places.find(target));
         let head = POINTER | place.unwrap_or_default(); // there always is one
         self.record(2, head, target.len(), address_type(address), ttl, address);
     }
@@ -162,10 +211,11 @@ impl<'a> Writer<'a> {
     /// Add a PTR record to the answer.
     pub fn pointer(&mut self, ttl: u32, target: &[u8]) {
         let head = POINTER | HEADER_LEN as u16;
-        let rdata = self.compressed(target);
+        let rdata = self.places.compressed(target);
         self.size += target.len() - rdata.len();
         self.record(0, head, self.qname.len(), PTR, ttl, &rdata);
-        self.remember(target, self.out.len() - rdata.len());
+        self.places
+            .remember(target, self.out.len() - rdata.len(), usize::MAX);
     }
 
     /// Add the SOA record of a zone above the QNAME to the authority section; its RDATA are uncompressed.
@@ -180,8 +230,9 @@ impl<'a> Writer<'a> {
         let (mname, rest) = rdata.split_at_checked(ends(rdata)?)?;
         let (rname, numbers) = rest.split_at_checked(ends(rest)?)?;
         let head = POINTER | (HEADER_LEN + self.qname.len() - zone_len) as u16;
-        self.remember(mname, self.out.len() + 2 + FIXED_LEN);
-        let written = [mname, &self.compressed(rname), numbers].concat();
+        self.places
+            .remember(mname, self.out.len() + 2 + FIXED_LEN, usize::MAX);
+        let written = [mname, &self.places.compressed(rname), numbers].concat();
         self.size += rdata.len() - written.len();
         self.record(1, head, zone_len, SOA, ttl, &written);
         Some(())
@@ -215,32 +266,6 @@ impl<'a> Writer<'a> {
         self.out
             .extend_from_slice(&(rdata.len() as u16).to_be_bytes());
         self.out.extend_from_slice(rdata);
-    }
-
-    /// A name in RDATA with what is written already replaced by a pointer.
-    fn compressed(&self, name: &[u8]) -> Vec<u8> {
-        let mut at = 0;
-        while name[at] > 0 {
-            if let Some(place) = self.places.get(&name[at..]) {
-                return [&name[..at], &(POINTER | place).to_be_bytes()].concat();
-            }
-            at += 1 + usize::from(name[at]);
-        }
-        name.to_vec()
-    }
-
-    fn remember(&mut self, name: &[u8], place: usize) {
-        let mut at = 0;
-        while name[at] > 0 {
-            let Ok(place) = u16::try_from(place + at) else {
-                return; // such a reply is too long
-            };
-            if place >= 0x4000 || self.places.contains_key(&name[at..]) {
-                return;
-            }
-            self.places.insert(name[at..].to_vec(), place);
-            at += 1 + usize::from(name[at]);
-        }
     }
 }
 

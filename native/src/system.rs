@@ -144,6 +144,27 @@ pub fn set_receive_timeout(fd: RawFd, timeout: Duration) -> io::Result<()> {
     Ok(())
 }
 
+/// Ask for a receive buffer of so many octets, which the kernel cuts to net.core.rmem_max.
+pub fn set_receive_buffer(fd: RawFd, octets: c_int) {
+    // SAFETY: the value lives through the call, which is told its size.
+    unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUF,
+            (&raw const octets).cast(),
+            size_of_val(&octets) as libc::socklen_t,
+        );
+    }
+}
+
+/// Fill with random octets that nobody can predict; False if the kernel has none.
+pub fn random(octets: &mut [u8]) -> bool {
+    // SAFETY: so many octets can be written.
+    let got = unsafe { libc::getrandom(octets.as_mut_ptr().cast(), octets.len(), 0) };
+    usize::try_from(got) == Ok(octets.len())
+}
+
 /// A file descriptor that is readable while it is set.
 pub struct Event {
     fd: OwnedFd,

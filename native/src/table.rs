@@ -12,11 +12,13 @@
 //! Rule 6: larger payload sizes of queries are lowered to `max_payload` of the entry or negative zone before the reply
 //!         is written.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use crate::entry::{Entry, Terms};
+use crate::forward::Route;
 use crate::hit_counts::{BatchCounts, Cells, Hit, HitCounter, Totals};
 use crate::index::Index;
 use crate::key::{Query, Reader, u16_at};
@@ -49,6 +51,8 @@ pub struct AnswerTable {
     changes: Mutex<Changes>,
     log: Log,
     tap: Option<(Arc<Tap>, u32)>,
+    /// For misses that need no Python.
+    pub(crate) routes: RwLock<Vec<Arc<Route>>>,
 }
 
 struct Inner {
@@ -57,6 +61,8 @@ struct Inner {
     free: Vec<u32>,
     queues: Queues,
     negative_zones: Vec<NegativeZone>,
+    /// The number of entries that forwarders have stored, by the row of counters for their hits.
+    forwarded: BTreeMap<u32, u64>,
 }
 
 /// The memory of a new entry, and that of all.
@@ -80,7 +86,7 @@ struct Changes {
 }
 
 /// The contents of a table, and its counts so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// Entries now.
     pub entries: u64,
@@ -94,6 +100,8 @@ pub struct Statistics {
     pub refused: u64,
     /// Entries that were evicted.
     pub evicted: u64,
+    /// The number of entries that forwarders have stored, by the row of counters for their hits.
+    pub forwarded: Vec<(u32, u64)>,
 }
 
 /// A hit found by peek(): of an entry, or of a negative zone.
@@ -131,6 +139,7 @@ impl AnswerTable {
             free: Vec::new(),
             queues: Queues::new(capacity),
             negative_zones: Vec::new(),
+            forwarded: BTreeMap::new(),
         };
         Self {
             versions,
@@ -141,6 +150,7 @@ impl AnswerTable {
             changes: Mutex::default(),
             log: Log::default(),
             tap: None,
+            routes: RwLock::default(),
         }
     }
 
@@ -149,6 +159,16 @@ impl AnswerTable {
     pub fn with_tap(mut self, tap: Option<Arc<Tap>>, source: u32) -> Self {
         self.tap = tap.map(|tap| (tap, source));
         self
+    }
+
+    /// Let a route take misses.
+    pub fn add_route(&self, route: Route) {
+        write(&self.routes).push(Arc::new(route));
+    }
+
+    /// Whether any route takes misses.
+    pub fn forwards(&self) -> bool {
+        !read(&self.routes).is_empty()
     }
 
     /// The tap for its hits, with the source; none while it is closed.
@@ -224,23 +244,42 @@ impl AnswerTable {
         renewed: bool,
     ) -> Option<(bool, u64)> {
         let mut reader = Reader::default();
-        let query = reader.read(query)?;
-        let outline = outline(&query, reply)?;
-        if terms.dependencies.len() > MAX_DEPENDENCIES
-            || terms.errors.len() > MAX_ERRORS_LEN
-            || !outline.serials.is_empty() && terms.names.is_none() && terms.timing.is_none()
-        {
-            return None;
-        }
         let now = monotonic();
-        let key = query.key();
-        let entry = Entry::new(key, reply, outline, terms, now);
+        let entry = make(&reader.read(query)?, reply, terms, now)?;
+        self.insert(entry, renewed, now)
+    }
+
+    /// Store the reply to a query that `cache` would store, and append it to `out` as its first client gets it, in at
+    /// most `limit` octets; False if that is not possible.
+    pub fn store_first(
+        &self,
+        query: &Query<'_>,
+        reply: &[u8],
+        terms: Terms,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let now = monotonic();
+        let ttl = terms.timing.map_or(0, |timing| timing.ttl);
+        let Some(mut entry) = make(query, reply, terms, now) else {
+            return false;
+        };
+        entry.write(query, limit, ttl, out);
+        entry.be_cached();
+        let evicted = self.insert(entry, false, now).map(|(_, evicted)| evicted);
+        let mut changes = lock(&self.changes);
+        changes.stored += u64::from(evicted.is_some());
+        changes.evicted += evicted.unwrap_or(0);
+        true
+    }
+
+    fn insert(&self, entry: Entry, renewed: bool, now: u64) -> Option<(bool, u64)> {
         let octets = entry.memory_len();
         let capacity = self.capacity.load(Ordering::Relaxed);
         if octets > capacity {
             return None;
         }
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hasher.hash_one(entry.key());
         let mut inner = write(&self.inner);
         if !entry.is_current(&self.versions) {
             return None;
@@ -402,6 +441,7 @@ impl AnswerTable {
         inner.slots.hashes.clear();
         inner.free.clear();
         inner.queues.clear();
+        inner.forwarded.clear();
     }
 
     /// The log ring.
@@ -417,9 +457,17 @@ impl AnswerTable {
 
     /// The contents of the table, and its counts so far.
     pub fn statistics(&self) -> Statistics {
-        let (entries, octets) = {
+        let (entries, octets, forwarded) = {
             let inner = read(&self.inner);
-            (inner.index.len(), inner.queues.octets())
+            (
+                inner.index.len(),
+                inner.queues.octets(),
+                inner
+                    .forwarded
+                    .iter()
+                    .map(|(&group, &count)| (group, count))
+                    .collect(),
+            )
         };
         let changes = *lock(&self.changes);
         Statistics {
@@ -429,6 +477,7 @@ impl AnswerTable {
             stored: changes.stored,
             refused: changes.refused,
             evicted: changes.evicted,
+            forwarded,
         }
     }
 }
@@ -485,21 +534,20 @@ impl Reading<'_> {
         };
         let mut lowered = None;
         let is_leased = self.table.versions.is_leased(client.now);
-        let entry = self.find(query.key(), place);
-        if let Some(entry) = entry.filter(|entry| is_leased || !entry.needs_lease()) {
-            let is_valid = entry.is_valid(&self.table.versions);
-            if let Some(number) = entry.number(client.now).filter(|_| is_valid) {
-                let summary = entry.summary();
-                let (query, limit) = lower(query, limit, entry.max_payload, client, &mut lowered);
-                entry.write(query, limit, number, out);
-                entry.touch();
-                let cache = entry.cache_outcome(client.now);
-                counts.count(&hit(entry.group, summary, cache));
-                counts.totals.hits += 1;
-                return Some(summary);
-            }
-            counts.totals.stale += 1;
+        let own = self.find(query.key(), place);
+        let entry = own.filter(|entry| is_leased || !entry.needs_lease());
+        let valid = entry.and_then(|entry| self.valid(entry, client.now));
+        if let Some((entry, number)) = valid.or_else(|| self.shared(query, client.now)) {
+            let summary = entry.summary();
+            let (query, limit) = lower(query, limit, entry.max_payload, client, &mut lowered);
+            entry.write(query, limit, number, out);
+            entry.touch();
+            let cache = entry.cache_outcome(client.now);
+            counts.count(&hit(entry.group, summary, cache));
+            counts.totals.hits += 1;
+            return Some(summary);
         }
+        counts.totals.stale += u64::from(entry.is_some());
         let found = nearest(&self.inner.negative_zones, query)
             .filter(|_| is_leased)
             .map(|negative_zone| &self.inner.negative_zones[negative_zone])
@@ -540,8 +588,8 @@ impl Reading<'_> {
         let entry = self
             .find(query.key(), self.locate(query))
             .filter(|entry| is_leased || !entry.needs_lease())
-            .filter(|entry| entry.is_valid(versions) && entry.number(now).is_some());
-        if let Some(entry) = entry {
+            .and_then(|entry| self.valid(entry, now));
+        if let Some((entry, _)) = entry.or_else(|| self.shared(query, now)) {
             return Some(Peeked {
                 is_denial: false,
                 timing: entry.timing(),
@@ -557,6 +605,25 @@ impl Reading<'_> {
         })
     }
 
+    /// An entry that answers now, with its number.
+    fn valid<'e>(&self, entry: &'e Entry, now: u64) -> Option<(&'e Entry, u32)> {
+        let number = entry.number(now)?;
+        entry
+            .is_valid(&self.table.versions)
+            .then_some((entry, number))
+    }
+
+    /// The one of the same query with an OPT record, or without, that `cache` would answer with.
+    fn shared(&self, query: &Query<'_>, now: u64) -> Option<(&Entry, u32)> {
+        if query.dnssec_ok() || !self.table.forwards() {
+            return None;
+        }
+        let key = query.other_key();
+        let hash = self.table.hasher.hash_one(&key[..]);
+        let entry = self.find(&key, Place { hash, slot: None })?;
+        self.valid(entry, now).filter(|_| entry.is_forwarded)
+    }
+
     fn find(&self, key: &[u8], place: Place) -> Option<&Entry> {
         let slots = &self.inner.slots;
         let is_same = |&slot: &u32| slots.is_of(slot, key);
@@ -564,6 +631,15 @@ impl Reading<'_> {
         let slot = likely.or_else(|| self.inner.index.find(place.hash, is_same))?;
         slots.entry(slot)
     }
+}
+
+/// Make an entry; None if the reply cannot be stored.
+fn make(query: &Query<'_>, reply: &[u8], terms: Terms, now: u64) -> Option<Entry> {
+    let outline = outline(query, reply)?;
+    let is_refused = terms.dependencies.len() > MAX_DEPENDENCIES
+        || terms.errors.len() > MAX_ERRORS_LEN
+        || !outline.serials.is_empty() && terms.names.is_none() && terms.timing.is_none();
+    (!is_refused).then(|| Entry::new(query.key(), reply, outline, terms, now))
 }
 
 /// A query with its payload size lowered to `max_payload`, and the limit of its reply; `room` holds the new query.
@@ -612,10 +688,14 @@ impl Inner {
         if renewed {
             entry.unmark();
         }
+        if entry.is_forwarded {
+            *self.forwarded.entry(entry.group).or_default() += 1;
+        }
         let same = |&slot: &u32| self.slots.is_of(slot, entry.key());
         if let Some(slot) = self.index.find(hash, same) {
             let place = &mut self.slots.entries[slot as usize];
             if let Some(old) = place {
+                forget(&mut self.forwarded, old);
                 entry.inherit(old, renewed, now);
                 self.queues.resize(old.is_in_main, old.memory_len(), octets);
             }
@@ -644,11 +724,22 @@ impl Inner {
             };
             let hash = self.slots.hashes[slot as usize];
             self.index.remove(hash, slot);
-            self.slots.entries[slot as usize] = None;
+            if let Some(entry) = self.slots.entries[slot as usize].take() {
+                forget(&mut self.forwarded, &entry);
+            }
             self.free.push(slot);
             evicted += 1;
         }
         evicted
+    }
+}
+
+fn forget(forwarded: &mut BTreeMap<u32, u64>, entry: &Entry) {
+    if let Some(count) = forwarded
+        .get_mut(&entry.group)
+        .filter(|_| entry.is_forwarded)
+    {
+        *count -= 1;
     }
 }
 

@@ -15,10 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::batch::{Batch, Meter, ReplyControl, Statistics, is_final};
+use crate::batch::{Batch, Statistics, is_final};
 use crate::lock::lock;
+use crate::outlet::Outlet;
 use crate::queue::MissQueue;
-use crate::system::{Message, Sender, SignalsBlocked, set_blocking, set_receive_timeout, slice};
+use crate::system::{Message, SignalsBlocked, set_blocking, set_receive_timeout, slice};
 use crate::table::AnswerTable;
 
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -29,14 +30,11 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct Worker {
     fd: RawFd,
     wildcard: bool,
-    index: usize,
-    queue: Arc<MissQueue>,
+    outlet: Arc<Outlet>,
     /// For names of existing Services, which are not many; without it they wait with the others.
     first: Option<Arc<MissQueue>>,
     table: Mutex<Option<Arc<AnswerTable>>>,
     stopped: AtomicBool,
-    meter: Arc<Meter>,
-    sender: Mutex<Sender>,
 }
 
 impl Worker {
@@ -46,13 +44,10 @@ impl Worker {
         Self {
             fd,
             wildcard,
-            index,
-            queue,
+            outlet: Arc::new(Outlet::new(fd, queue, index)),
             first: None,
             table: Mutex::new(None),
             stopped: AtomicBool::new(false),
-            meter: Arc::default(),
-            sender: Mutex::default(),
         }
     }
 
@@ -76,13 +71,13 @@ impl Worker {
         slice::shorten(); // a query need not wait until the event loop's thread has had its own slice
         set_receive_timeout(self.fd, PATIENCE)?;
         set_blocking(self.fd, true)?;
-        let mut batch = Batch::new(self.fd, self.wildcard, Arc::clone(&self.meter));
+        let mut batch = Batch::new(self.fd, self.wildcard, Arc::clone(&self.outlet.meter));
         while !self.stopped.load(Ordering::Acquire) {
             let turn = catch_unwind(AssertUnwindSafe(|| self.serve(&mut batch)));
             match turn {
                 Ok(result) => result?,
                 Err(_) => {
-                    self.meter.count_panic();
+                    self.outlet.meter.count_panic();
                     batch.reset();
                 }
             }
@@ -97,12 +92,22 @@ impl Worker {
 
     /// Send replies to misses.  `reply(index)` gives each, with the control messages of its query.
     pub fn send<'a>(&self, count: usize, reply: impl Fn(usize) -> Message<'a>) {
-        send_replies(&self.meter, &mut lock(&self.sender), self.fd, count, reply);
+        self.outlet.send(count, reply);
+    }
+
+    /// Send no more: the socket is about to be closed.
+    pub fn close(&self) {
+        self.outlet.close();
+    }
+
+    /// The number of its queries that forwarders have.
+    pub fn pending(&self) -> usize {
+        self.outlet.pending()
     }
 
     /// The counters of its socket.
     pub fn statistics(&self) -> Statistics {
-        self.meter.statistics()
+        self.outlet.meter.statistics()
     }
 
     fn serve(&self, batch: &mut Batch) -> io::Result<()> {
@@ -111,13 +116,17 @@ impl Worker {
                 // Read after the wait: the table may have been replaced meanwhile.
                 let table = lock(&self.table).clone();
                 batch.answer(table.as_deref(), received);
+                if let Some(table) = table.filter(|table| table.forwards()) {
+                    batch.forward(&table, &self.outlet);
+                }
+                let Outlet { index, queue, .. } = &*self.outlet;
                 match &self.first {
                     Some(first) if batch.has_listed() => {
                         let [listed, others] = batch.missed_apart();
-                        first.offer(self.index, listed.into_iter());
-                        self.queue.offer(self.index, others.into_iter());
+                        first.offer(*index, listed.into_iter());
+                        queue.offer(*index, others.into_iter());
                     }
-                    _ => self.queue.offer(self.index, batch.missed()),
+                    _ => queue.offer(*index, batch.missed()),
                 }
             }
             Err(error) if is_final(&error) => return Err(error),
@@ -125,21 +134,4 @@ impl Worker {
         }
         Ok(())
     }
-}
-
-/// Send replies, with control messages made from those of their queries.
-pub fn send_replies<'a>(
-    meter: &Meter,
-    sender: &mut Sender,
-    fd: RawFd,
-    count: usize,
-    reply: impl Fn(usize) -> Message<'a>,
-) {
-    let controls: Vec<_> = (0..count)
-        .map(|index| ReplyControl::new(reply(index).control))
-        .collect();
-    meter.send(sender, fd, count, |index| Message {
-        control: controls[index].octets(),
-        ..reply(index)
-    });
 }

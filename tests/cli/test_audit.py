@@ -19,42 +19,8 @@ from hsdns.load.verify import truth
 from hsdns.testing import Cluster
 from loadtest.ports import free_port
 
-WEB = """
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec:
-  clusterIP: None
-  selector: {app: web}
-  ports: [{name: http, port: 80}]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: http, port: 80, protocol: TCP}]
-endpoints:
-- addresses: [10.0.0.1]
-- addresses: [10.0.0.2]
----
-apiVersion: v1
-kind: Service
-metadata: {name: mail, namespace: shop}
-spec: {type: ExternalName, externalName: mail.example.org}
-"""
-DNS = """
-apiVersion: v1
-kind: Service
-metadata: {name: kube-dns, namespace: kube-system}
-spec: {clusterIP: 10.96.0.10, ports: [{name: dns, port: 53, protocol: UDP}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: kube-dns-1, namespace: kube-system, labels: {kubernetes.io/service-name: kube-dns}}
-addressType: IPv4
-ports: [{name: dns, port: 53, protocol: UDP}]
-endpoints: [{addresses: [10.244.0.2]}]
-"""
+WEB = Path(__file__).with_name("audit.yaml").read_text()
+DNS = Path(__file__).with_name("audit_dns.yaml").read_text()
 RATE = ("-rate", "100", "-absent", "2", "-slow", "60s")  # the machine may be busy
 
 

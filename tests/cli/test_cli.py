@@ -55,18 +55,6 @@ def test_without_words(
     assert max(map(len, printed.splitlines()), default=0) <= 88
 
 
-def test_every_subcommand_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["-h"]) == 0
-    printed = capsys.readouterr().out
-    for name, headline in cli.SUBCOMMANDS.items():
-        assert f"hsdns {name}" in printed
-        assert headline in printed
-        assert cli.main([name, "-h"]) == 0
-        shown = capsys.readouterr().out
-        assert shown.startswith(f"Usage: hsdns {name} ")
-        assert all(f"\n  -{flag}" in shown for flag in cli.find_command(name).flags())
-
-
 def test_a_closed_standard_output_is_no_error() -> None:
     """As `hsdns -h | head -1`: no traceback, and a status that is not 0."""
     reader, writer = os.pipe()

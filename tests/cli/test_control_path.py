@@ -115,7 +115,7 @@ def test_an_address_has_a_token(
 
 
 NEEDED = (
-    "whoever reaches 0.0.0.0:9160 could use the control door, so it needs a token; "
+    "anyone who can reach 0.0.0.0:9160 could use the control API, so it needs a token; "
     "set HSDNS_CONTROL_TOKEN to one word of at least 16 ASCII characters, such as that of: openssl rand -hex 32"
 )
 OTHER = "-control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "

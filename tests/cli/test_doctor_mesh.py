@@ -67,4 +67,4 @@ def test_without_a_mesh_nothing_is_said() -> None:
     assert find_analysis(objects(quiet), ("config", ""), "", runs=True) == ([], {})
     assert "istioctl" not in diagnose(subject_of(read_dump("dump", [encode(quiet)], 1), {})).reasons
     reasons = diagnose(subject_of(read_dump("dump", [encode(MESH)], 1), {})).reasons
-    assert reasons["istioctl"].startswith("it is not run with -from")
+    assert reasons["istioctl"].startswith("it is not run with -source")

@@ -31,43 +31,7 @@ contexts: [{name: a, context: {cluster: a, user: a}}]
 clusters: [{name: a, cluster: {server: "%s"}}]
 users: [{name: a, user: {token: x}}]
 """
-OBJECTS = """
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: default}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: kube-system}
----
-apiVersion: v1
-kind: Service
-metadata: {name: kubernetes, namespace: default}
-spec: {clusterIP: 10.96.0.1, ports: [{name: https, port: 443}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: None, ports: [{name: http, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: http, port: 80, protocol: TCP}]
-endpoints:
-- {addresses: [10.0.0.1], hostname: web-0, targetRef: {kind: Pod, name: web-0}}
-- {addresses: [10.0.0.2], hostname: web-1}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: web-0, namespace: shop}
-status: {phase: Running, podIP: 10.0.0.1}
-"""
+OBJECTS = Path(__file__).with_name("doctor_servers.yaml").read_text()
 # The cluster IP is one of loopback, where nothing listens on port 53.
 DNS = """
 apiVersion: v1

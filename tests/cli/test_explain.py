@@ -18,7 +18,7 @@ metadata: {name: web, namespace: shop}
 spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
 """
 WEB = "web.shop.svc.cluster.local"
-PAGE = Path(__file__).parents[2] / "docs" / "explain.md"
+PAGE = Path(__file__).parents[1] / "docs" / "explain.md"
 
 
 @pytest.fixture(autouse=True)

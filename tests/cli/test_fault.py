@@ -18,13 +18,13 @@ TABLES = Path(__file__).with_name("tables.txt")
 RULE = {
     "name": "lossy",
     "rule": "drop type AAAA share 0.5 seed 7 for 10m0s named lossy",
-    "state": "standing",
+    "state": "active",
     "hits": 1,
     "queries": 3,
     "counts": "queries",
     "seed": 7,
     "seconds_left": 598.4,
-    "place": "control door",
+    "place": "control API",
     "digest": "00",
 }
 OWN = {**RULE, "name": "own", "rule": "drop seed 1 named own", "seconds_left": None, "place": "Corefile:3:5"}  # fmt: skip
@@ -66,7 +66,7 @@ def lines(*found: object) -> bytes:
     return chunked(*(json.dumps(each).encode() + b"\n" for each in found))
 
 
-LOSSY = "lossy: standing, 9m58s left, 1 of 3 queries hit\n  drop type AAAA share 0.5 seed 7 for 10m0s named lossy\n"
+LOSSY = "lossy: active, 9m58s left, 1 of 3 queries hit\n  drop type AAAA share 0.5 seed 7 for 10m0s named lossy\n"
 
 
 @pytest.mark.sockets
@@ -74,14 +74,14 @@ LOSSY = "lossy: standing, 9m58s left, 1 of 3 queries hit\n  drop type AAAA share
     ("command", "page", "answer", "status", "out", "err"),
     [
         ("add drop type AAAA", "faults", lines(RULE), 0, LOSSY, ""),
-        ("list", "faults", lines(OWN, RULE), 0, "own: standing, 1 of 3 queries hit, from Corefile:3:5\n  drop seed 1 named own\n" + LOSSY, ""),
-        ("list", "faults", lines(STUCK, DEAD), 0, "stuck: standing, 9m58s left, 1 of 3 connections hit\n  hang named stuck\ndead: spent, 1 restart\n  die 5s named dead\n", ""),
-        ("list", "faults", lines(), 0, "no rule stands\n", ""),
+        ("list", "faults", lines(OWN, RULE), 0, "own: active, 1 of 3 queries hit, from Corefile:3:5\n  drop seed 1 named own\n" + LOSSY, ""),
+        ("list", "faults", lines(STUCK, DEAD), 0, "stuck: active, 9m58s left, 1 of 3 connections hit\n  hang named stuck\ndead: spent, 1 restart\n  die 5s named dead\n", ""),
+        ("list", "faults", lines(), 0, "no active rules\n", ""),
         ("watch", "hits", lines(HUNG, KILLED), 0, "03:04:05.678 slow hit 2: hang, a client over dot from 10.0.0.1\n03:04:05.678 slow hit 2: restart, the process\n", ""),
         ("list -o json", "faults", lines(), 0, "", ""),
         ("list -o json", "faults", lines(RULE), 0, json.dumps(RULE) + "\n", ""),
-        ("remove lossy", "faults?name=lossy", lines({**RULE, "state": "removed", "seconds_left": None}), 0, LOSSY.replace("standing, 9m58s left", "removed"), ""),
-        ("clear", "faults", lines(), 0, "no rule stands\n", ""),
+        ("remove lossy", "faults?name=lossy", lines({**RULE, "state": "removed", "seconds_left": None}), 0, LOSSY.replace("active, 9m58s left", "removed"), ""),
+        ("clear", "faults", lines(), 0, "no active rules\n", ""),
         ("watch", "hits", lines(HIT, DROP), 0, "03:04:05.678 slow hit 2: delay normal 1s 200ms (1.25 s), web.test. A over udp from 10.0.0.1\n03:04:05.678 slow hit 2: drop, web.test. A over udp from 10.0.0.1\n", ""),
         ("add -dry-run drop type A", "faults?dry-run=1000", lines(TRIED, SEEN, SEEN), 0, f"{TEXT}     2 web.test. A over udp from 10.0.0.1\nnote: so it is\n", ""),
         ("add drop type A --dry-run", "faults?dry-run=1000", lines({**TRIED, "may": 3}), 0, TEXT.replace("2 of", "0 of") + "3 may have been hit\nnote: so it is\n", ""),

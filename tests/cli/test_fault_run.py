@@ -56,7 +56,7 @@ def test_rules_come_and_go(
     out = re.sub(r"^ +\d+\.\d ", "T ", capsys.readouterr().out, flags=re.MULTILINE)
     assert re.sub(r"process \d+", "process N", out) == (
         "own: A title, 20ms\n"
-        "T  race: stands: drop name web.shop.svc.cluster.local named race\n"
+        "T  race: active: drop name web.shop.svc.cluster.local named race\n"
         + ("T  race: hits: 2 of 3 queries\n" if hits else "")
         + f"T  race: is removed, hits: {hits}\n"
         + end
@@ -138,28 +138,7 @@ def test_without_a_server_it_brings_a_cluster_of_its_own(
     assert re.fullmatch(r"glibc: lookups: 1, \d\.\d s lost", out.splitlines()[-1])
 
 
-CHANGES = """
-[[steps]]
-at = 0
-add = ["watch forbidden endpointslices named race"]
-
-[[steps]]
-at = 0.1
-apply = '''
-kind: EndpointSlice
-apiVersion: discovery.k8s.io/v1
-metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-endpoints: [{addresses: [10.0.0.1]}]
-'''
-
-[[steps]]
-at = 0.5
-delete = ["Service shop/web"]
-remove = ["race"]
-
-[[asked]]
-"""
+CHANGES = Path(__file__).with_name("changes.toml").read_text()
 
 
 @pytest.mark.slow
@@ -178,7 +157,7 @@ def test_rules_about_the_watch_need_an_api(capsys: pytest.CaptureFixture[str]) -
     hits = [line for line in out if line.startswith("race: hits: ")]
     assert hits
     assert [line for line in out if line not in hits] == [
-        "race: stands: watch forbidden endpointslices named race",
+        "race: active: watch forbidden endpointslices named race",
         "objects: change",
         "objects: change",
         f"race: is removed, {hits[-1].removeprefix('race: ').partition(' of')[0]}",

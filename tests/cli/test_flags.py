@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hsdns.cli.command import Flag, FlagError, leading_words, parse_flags, read_time, usage
+from hsdns.cli.command import Flag, FlagError, parse_flags, read_time
 from tests.support.tables import columns
 
 TABLES = Path(__file__).with_name("tables.txt")
@@ -29,33 +29,6 @@ def test_error(line: str, error: str) -> None:
     with pytest.raises(FlagError) as caught:
         parse_flags(line.split(), KNOWN)
     assert str(caught.value) == error
-
-
-def test_usage() -> None:
-    assert usage(KNOWN).splitlines() == [
-        "  -conf FILE",
-        "        Corefile to load",
-        "  -dns.port PORT",
-        "        a port",
-        "  -p PORT",
-        "        the same",
-        "  -quiet",
-        "        say less",
-        "  -source NAME [ARGUMENT...]",
-        "        a source",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ([], ([], [])),
-        (["web", "A", "-o", "json"], (["web", "A"], ["-o", "json"])),
-        (["-o", "json", "web"], ([], ["-o", "json", "web"])),
-    ],
-)
-def test_words_before_the_flags(words: list[str], expected: tuple[list[str], list[str]]) -> None:
-    assert leading_words(words) == expected
 
 
 @pytest.mark.parametrize(

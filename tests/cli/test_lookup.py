@@ -10,7 +10,6 @@ import pytest
 from hsdns import cli
 from hsdns.ask import cli as lookup
 from hsdns.cli.command import FlagError
-from loadtest.ports import free_port
 from tests.server.loopback import ReloadableServer, running
 
 COREFILE = """. {
@@ -44,13 +43,6 @@ async def test_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         none = "a.example.org exists, but has no AAAA record\n"
         assert await ask("a.example.org", "AAAA") == (1, "", none)
         assert await ask("example.com") == (1, "", "example.com A: SERVFAIL\n")
-
-
-@pytest.mark.sockets
-def test_no_server_there(capsys: pytest.CaptureFixture[str]) -> None:
-    port = free_port()
-    assert cli.main(["lookup", "a.org", "-tcp", "-server", "127.0.0.1", "-p", str(port)]) == 2
-    assert capsys.readouterr().err == f"nothing listens on TCP at 127.0.0.1 port {port}\n"
 
 
 def test_server_of_resolv_conf(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from hsdns.load.send import probe
 from hsdns.wire import printable
 from loadtest.ports import free_port
 from tests.cli.test_fault import HIT, RULE, TRIED
-from tests.cli.test_running_server import chunked, listening
+from tests.cli.test_running_server import chunked, listening, reply
 from tests.cli.test_top import PICTURE
 from tests.load.servers import server
 from tests.support.tables import columns
@@ -83,6 +83,7 @@ ROWS: dict[str, list[tuple[str, ...]]] = {
     "names": [SOURCE, (*SOURCE, "-o", "json"), ("-conf", f"evil/{NAME}.Corefile"), ("-source", "manifests", NAME), ("-control", "c")],
     "explain": [(QNAME, *SOURCE), (QNAME, *SOURCE, "-o", "json"), ("web.shop.svc.cluster.local.", *SOURCE), (NAME, *SOURCE),
                 ("db.shop.svc.cluster.local.", *SOURCE), (QNAME, NAME), (QNAME, "-control", "c"), (QNAME, "-conf", f"evil/{NAME}.Corefile")],
+    "dashboard": [("-control", "c"), ("-control", "c", "-o", "json"), ("-control", NAME)],
     "top": [("-once", "-control", "c"), ("-once", "-control", "c", "-n", NAME), ("-once", "-o", "json", "-control", "c"), ("-control", NAME)],
     "doctor": [("-source", "manifests", "evil.json", "-level", "note"), ("-source", "manifests", "evil.json", "-o", "json"), ("-source", "manifests", NAME), ("-from", NAME), ("-kubeconfig", "config", "-context", NAME),
                ("-source", "manifests", "evil.json", "-against", "evil.json"), ("-kubeconfig", NAME), ("-source", "manifests", "evil.json", NAME)],
@@ -159,7 +160,7 @@ def test_nothing_is_obeyed(
     monkeypatch.setattr(serve, "greeting", greet_and_stop)
     refused = lines({"problem": NAME}, {"name": NAME, "ttl": 5, "type": NAME, "records": [NAME]}, {"open_ended": NAME})  # fmt: skip
     pages = {
-        "names": refused, "top": lines(evil(PICTURE)), "top?once=1": lines(evil(PICTURE)), f"top?{urlencode({'namespace': NAME, 'once': 1}, errors='surrogateescape')}": lines(evil(PICTURE)), "watch": lines({"error": NAME}), "queries": lines(NAME),
+        "names": refused, "top": lines(evil(PICTURE)), "top?once=1": lines(evil(PICTURE)), f"top?{urlencode({'namespace': NAME, 'once': 1}, errors='surrogateescape')}": lines(evil(PICTURE)), "watch": lines({"error": NAME}), "server": reply(json.dumps({"dashboard": NAME}).encode()), "queries": lines(NAME),
         f"faults?{urlencode({'name': NAME}, errors='surrogateescape')}": lines(evil(RULE)), "faults": lines(evil(RULE)), "hits": lines(evil(HIT)), "faults?dry-run=1000": lines(evil(TRIED), evil(HIT)), "replay": lines(evil(COURSE)),
         f"explain?{urlencode({'name': QNAME, 'type': 'A'})}": lines({"version": NAME, "error": NAME}),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The client of the control door, against scripted servers."""
+"""The client of the control API, against scripted servers."""
 
 from __future__ import annotations
 

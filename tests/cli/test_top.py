@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import threading
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import ioctl
@@ -88,7 +89,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ({"top?once=1": chunked(LINE, whole=False)}, "the server at c ended before all of /v1/top?once=1 was read; ask again"),
         ({"top?once=1": reply(b'{"error":"this hsdns has no /v1/top"}', "404 Not Found")}, "this hsdns has no /v1/top"),
-        ({"version": reply(VERSION.replace(b"v1", b"v0"))}, "the server at c is hsdns 9.9.9, whose control door has v0, v2;"),
+        ({"version": reply(VERSION.replace(b"v1", b"v0"))}, "the server at c is hsdns 9.9.9, whose control API has v0, v2;"),
     ],
 )  # fmt: skip
 def test_a_server_that_cannot_be_asked(
@@ -118,19 +119,19 @@ class Screen:
             env={**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", **environ},
         )
         self._terminal = terminal
-        self.shown = ""
+        self.shown, self._decoder = "", getincrementaldecoder("utf-8")()
 
     def until(self, words: str) -> str:
         """What is shown up to these words."""
         while words not in self.shown:
-            self.shown += os.read(self._end, 65_536).decode()
+            self.shown += self._decoder.decode(os.read(self._end, 65_536))
         return self.shown
 
     def rest(self) -> str:
         """What is shown after the command has ended."""
         os.set_blocking(self._end, False)
         with contextlib.suppress(BlockingIOError):
-            self.shown += os.read(self._end, 65_536).decode()
+            self.shown += self._decoder.decode(os.read(self._end, 65_536))
         return self.shown[-500:]
 
     def press(self, key: bytes) -> None:

@@ -41,26 +41,7 @@ ABSENT = table("absent")
 ON_OCCURRENCE = table("after an event")
 OF_PROMETHEUS = {"up"}
 
-COREFILE = """
-.:PORT_DNS {
-    bind 127.0.0.1
-    shed
-    errors
-    health 127.0.0.1:PORT_HEALTH
-    kubernetes cluster.local {
-        endpoint URL
-    }
-    prometheus 127.0.0.1:PORT_HTTP
-    forward . 127.0.0.1:PORT_UPSTREAM
-    cache 30
-    reload
-    loadbalance
-}
-.:PORT_UPSTREAM {
-    bind 127.0.0.1
-    whoami
-}
-"""
+COREFILE = Path(__file__).with_name("metrics.corefile").read_text()
 SLICE = """
 kind: EndpointSlice
 metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}, annotations: {CHANGED}}

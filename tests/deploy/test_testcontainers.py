@@ -46,7 +46,7 @@ def test_python(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv(name, value)
     query = dns.message.make_query("web.shop.svc.cluster.local", "A")
     with container.HsdnsContainer(FOLDER / "manifests") as cluster:
-        assert cluster.add_fault(Do.NXDOMAIN)["state"] == "standing"
+        assert cluster.add_fault(Do.NXDOMAIN)["state"] == "active"
         (host, port), over_tcp = cluster.dns(), cluster.dns("tcp")
         assert dns.query.udp(query, host, port=port).rcode() == dns.rcode.NXDOMAIN
         assert [(each["name"], each["hits"]) for each in cluster.faults()] == [("nxdomain-1", 1)]

@@ -1,4 +1,4 @@
-"""The tables of docs/compatibility.md: they name every plugin and every option, and tests that exist."""
+"""The tables of docs/contributing/compatibility.md: they name every plugin and every option, and tests that exist."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from hsdns.plugins import NOT_YET, ORDER
 from tests.stock.test_corefiles import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "compatibility.md").read_text()
+PAGE = (ROOT / "docs" / "contributing" / "compatibility.md").read_text()
 STOCK, _, PLUGINS = PAGE.partition("## Plugins and their options")
 ROWS = [
     [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]

@@ -28,7 +28,12 @@ from tests.support.plugins.corefiles import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "hsdns" / "demo"
-PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "tests/docs/explain.md",
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+]
 
 FENCE = re.compile(
     r"^(?P<mark>```+)(?P<language>\w*)(?P<rest>[^\n]*)\n(?P<body>.*?)^(?P=mark)$",
@@ -76,7 +81,7 @@ CONSOLES = [
     and "$ hsdns" in fence.body
     # Those of a running server: tests/docs/test_consoles.py.
     and "lab.sock" not in fence.body
-    and fence.page.name not in ("record.md", "troubleshooting.md")
+    and fence.page.name != "record.md"
 ]
 
 

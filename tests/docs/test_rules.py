@@ -19,8 +19,9 @@ def test_the_hook_adds_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         config.plugins, "_current_plugin", None, raising=False
     )  # as while it builds
-    (group,) = (each for each in on_config(config).nav or () if "Lint" in each)
-    assert group["Lint"][1:] == [{code: f"rules/{code}.md"} for code in rules()]
+    (door,) = (each for each in on_config(config).nav or () if "Reference" in each)
+    (group,) = (each for each in door["Reference"] if "Rules" in each)
+    assert group["Rules"][1:] == [{code: f"rules/{code}.md"} for code in rules()]
     found = list(on_files(Files([]), config=config))
     assert [each.src_uri for each in found] == [f"rules/{code}.md" for code in rules()]
     assert found[0].content_string.startswith(next(iter(rules().values())).text)

@@ -53,10 +53,9 @@ def test_every_rule_of_lint() -> None:
         f"| [{rule.code}](rules/{rule.code}.md) | {rule.level}{', preview' if rule.is_preview else ''} | {rule.title} | {'yes' if rule.is_repaired else ''} |\n"
         for rule in rules().values()
     )
-    assert page("lint").endswith(f"|---|---|---|---|\n{rows}"), f"paste this:\n{rows}"
+    assert page("rules").endswith(f"|---|---|---|---|\n{rows}"), f"paste this:\n{rows}"
 
 
-def test_each_example_of_the_demo_is_judged_and_has_a_link_to_its_rule() -> None:
-    text = page("troubleshooting")
-    assert [code for code in BROKEN if f"[{code}](rules/{code}.md)" not in text] == []
+def test_each_example_of_the_demo_is_judged() -> None:
+    text = (ROOT / "tests" / "docs" / "troubleshooting.md").read_text()
     assert set(re.findall(r"^[✗!·] .* (HS\d+)$", text, re.MULTILINE)) == set(BROKEN)

@@ -68,40 +68,7 @@ def test_none_where_nothing_helps() -> None:
 
 
 COREFILE = "kube.test {\nkubernetes {\nSOURCE\n}\n}\n"
-PODS = """
-apiVersion: v1
-kind: Pod
-metadata: {name: web, namespace: shop}
-spec:
-  hostNetwork: true
-  dnsPolicy: ClusterFirstWithHostNet
-  dnsConfig: {nameservers: [192.0.2.1], searches: [x.test], options: [{name: edns0}, {name: ndots, value: "2"}]}
-status: {phase: Running, podIP: 10.244.0.7, podIPs: [{ip: 10.244.0.7}]}
----
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: db, namespace: shop}
-spec:
-  replicas: 1
-  serviceName: db
-  selector: {matchLabels: {app: db}}
-  template: {metadata: {labels: {app: db}}, spec: {dnsPolicy: Default}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: typo, namespace: shop}
-spec: {dnsPolicy: Clusterfirst}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: none, namespace: shop}
-spec: {dnsPolicy: None}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: name, namespace: shop}
-spec: {dnsConfig: {nameservers: [dns]}}
-"""
+PODS = Path(__file__).with_name("pods.yaml").read_text()
 
 
 def configuration(

@@ -82,7 +82,9 @@ def test_every_tool_says_the_same(
         sentence = found["cause"]
         said += [sentence, *([f"to do: {found['todo']}"] if found.get("todo") else [])]
         asked = found["name"].removesuffix(".")
-        failing = {each["name"]: each for each in run("doctor", "-from", DUMP)["failing"]}
+        failing = {
+            each["name"]: each for each in run("doctor", "-source", "manifests", DUMP)["failing"]
+        }
         if asked in failing:
             said.append(f"doctor {failing[asked]['code'] or '-'}")
             # Of names that fail for one reason, the doctor prints that of the Service.
@@ -90,7 +92,7 @@ def test_every_tool_says_the_same(
             assert why in failing[asked]["message"]
     of_doctor = [each for each in row.expected if each.startswith("doctor ") and ": " in each]
     of_lint = [each for each in row.expected if each.startswith("lint ")]
-    assert set(of_doctor) <= {*findings("doctor", "-from", DUMP)}
+    assert set(of_doctor) <= {*findings("doctor", "-source", "manifests", DUMP)}
     assert of_lint == [each for each in findings("lint", FILE) if of_lint]
     rest = [each for each in row.expected if each not in (*of_doctor, *of_lint)]
     assert said == rest
@@ -101,4 +103,4 @@ def test_every_tool_says_the_same(
             objects = objects.replace(old, new)
         write(objects)
         assert not case.ask or explained(case.then)["outcome"] not in ("does not resolve", "leads nowhere")  # fmt: skip
-        assert [*findings("doctor", "-from", DUMP), *findings("lint", FILE)] == []
+        assert [*findings("doctor", "-source", "manifests", DUMP), *findings("lint", FILE)] == []

@@ -36,27 +36,7 @@ from loadtest.ports import open_both
 from tests.support.tables import columns
 
 TABLES = Path(__file__).with_name("tables.txt")
-FILE = """\
-version = 1
-title = "A title"
-story = "What it was."
-sources = ["https://example.org/1"]
-seconds = 30
-seen = [{ client = "glibc", seconds = 5.0, failed = 0, queries = 4 }]
-
-[[asked]]
-name = "web"
-namespace = "shop"
-meant = "web.shop.svc.cluster.local."
-
-[[steps]]
-at = 9
-remove = ["race"]
-
-[[steps]]
-at = 0
-add = ["drop name web.shop.svc.cluster.local named race"]
-"""
+FILE = Path(__file__).with_name("scenario.toml").read_text()
 
 
 def changed(change: str) -> str:
@@ -279,7 +259,8 @@ def test_the_index_describes_every_key() -> None:
 def test_the_navigation_has_them_in_order() -> None:
     text = (FOLDER.parents[1] / "mkdocs.yml").read_text().partition("\nnav:")[2]
     nav = yaml.safe_load(f"nav:{text}")["nav"]
-    (listed,) = (each["Fault scenarios"] for each in nav if "Fault scenarios" in each)
+    (reference,) = (each["Reference"] for each in nav if "Reference" in each)
+    (listed,) = (each["Fault scenarios"] for each in reference if "Fault scenarios" in each)
     assert listed == ["fault-scenarios/index.md", *({name: f"fault-scenarios/{name}.md"} for name in names())]  # fmt: skip
 
 

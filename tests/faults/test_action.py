@@ -217,7 +217,7 @@ def test_foresee() -> None:
 
 @pytest.mark.parametrize(("before", "answered"), [(None, 9.0), (20.0, 9.0), (5.0, 5.0)])
 def test_the_older_state_of_two_handlers_answers(before: float | None, answered: float) -> None:
-    """Rules of the Corefile and those of the control door are two handlers of one chain."""
+    """Rules of the Corefile and those of the control API are two handlers of one chain."""
     made = Made("lag 1s")
     earlier = None if before is None else Earlier(before)
     made.ask(make_request("web.test").replace(now=10.0, earlier=earlier))

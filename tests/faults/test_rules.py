@@ -114,7 +114,7 @@ def test_rules_that_exclude_each_other(row: str, sentence: str) -> None:
 def test_remove_what_does_not_stand() -> None:
     with pytest.raises(RuleError) as caught:
         Set("drop named lossy").rules.remove("losy")
-    assert str(caught.value) == 'no rule named "losy" stands; did you mean "lossy"?'
+    assert str(caught.value) == 'no rule named "losy" is active; did you mean "lossy"?'
 
 
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Set(*(f"drop nth {number} named r{number}" for number in (1, 2, 3)))
     with pytest.raises(RuleError) as caught:
         found.add("drop")
-    assert str(caught.value) == "3 rules stand already, which is the most; remove one"
+    assert str(caught.value) == "3 rules are active, the maximum; remove one"
     for number in range(module.MAX_ENDED + 5):
         found.rules.clear()
         found.add(f"delay 0s named s{number}")
@@ -186,7 +186,7 @@ def test_log(caplog: pytest.LogCaptureFixture) -> None:
     found.decide("Web.test A 10.0.0.1")
     found.rules.expire(10.0)
     assert [record.message for record in caplog.records] == [
-        'plugin/fault: the rule "a" stands for 10s: drop type A seed 7 for 10s named a',
+        'plugin/fault: the rule "a" is active for 10s: drop type A seed 7 for 10s named a',
         'plugin/fault: first hit of the rule "a": web.test. A over udp from 10.0.0.1',
         'plugin/fault: the rule "a" has ended (expired), hits: 2',
     ]

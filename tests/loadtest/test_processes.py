@@ -23,7 +23,7 @@ from loadtest.answering.run import Effort, Run
 from loadtest.bench import Progress, markdown
 from loadtest.process import BenchmarkError
 from loadtest.programs import DICT, ECHO, PURE, ROOT, find_programs, hsdns_command
-from loadtest.summary import PAGE, PLOT, figures, refreshed, svg
+from loadtest.summary import PAGE, PLOT, TABLES, WATCHED, figures, refreshed, svg
 
 SERVERS = [PURE, ECHO, DICT]
 BENCHMARK = """
@@ -114,7 +114,7 @@ def test_a_port_that_is_taken_is_passed_over(
         assert caught.value.errno == errno.EADDRINUSE
 
 
-# --- the beginning of docs/performance.md, and the sections that benchmarks write ---
+# --- docs/performance.md, and the sections that benchmarks write ---
 
 BEGIN, END = "<!-- summary: begin -->", "<!-- summary: end -->"
 FIGURED = (("C echo", 2.0), ("hsdns, compiled", 2.5), ("hsdns, pure Python", 6.0), ("CoreDNS", 400.25))  # fmt: skip
@@ -122,15 +122,7 @@ FIGURED = (("C echo", 2.0), ("hsdns, compiled", 2.5), ("hsdns, pure Python", 6.0
 
 def made_page(*servers: tuple[str, float], watch: str = "0.5") -> str:
     rows = "".join(f"| {name} | {value} | 1.00 |\n" for name, value in servers)
-    watched = "".join(
-        f"| {part} | {what} | {watch} | 7 | 1.00 |\n"
-        for part, what in (
-            ("write to answer, 10,000 Services", "median, ms"),
-            ("write to answer, 10,000 Services", "p99, ms"),
-            ("10,000 Services", "start to ready, s"),
-            ("10,000 Services", "resident 10 s after ready, MB"),
-        )
-    )
+    watched = "".join(f"| {part} | {what} | {watch} | 7 | 1.00 |\n" for part, what, _ in WATCHED)
     return (
         f"# A\n\n{BEGIN}\nold\n{END}\n\n### hot\n\n| server | drain µs | least |\n| --- | ---: | ---: |\n"
         f"| C echo | 99.00 | 1.00 |\n\n### cluster\n\n| server | drain µs | least |\n| --- | ---: | ---: |\n{rows}"
@@ -142,25 +134,24 @@ MADE = made_page(*FIGURED)
 
 
 def test_the_page_begins_with_what_its_tables_say() -> None:
-    page = PAGE.read_text()
-    assert refreshed(page) == page, "run: make pictures"
-    assert PAGE.with_name(PLOT).read_text() == svg(figures(page)), "run: make pictures"
+    page, tables = PAGE.read_text(), TABLES.read_text()
+    assert refreshed(page, tables) == page, "run: make pictures"
+    assert PAGE.with_name(PLOT).read_text() == svg(figures(tables)), "run: make pictures"
 
 
 @pytest.mark.parametrize(
     ("page", "sentence"),
     [
-        (made_page(*FIGURED[:-1]), "its beginning needs the drain figure of CoreDNS in cluster;"),
-        (made_page(*FIGURED, watch=""), 'needs "median, ms" of write to answer, 10,000 Services for both servers;'),
-        (MADE.replace("### cluster", "### other"), "needs the drain figure of C echo in cluster;"),
+        (made_page(*FIGURED[:-1]), "their figures need the drain figure of CoreDNS in cluster;"),
+        (made_page(*FIGURED, watch=""), 'need "median, ms" of write to answer, 10,000 Services for both servers;'),
+        (MADE.replace("### cluster", "### other"), "need the drain figure of C echo in cluster;"),
         (MADE.replace(END, ""), f"the page must have the lines {BEGIN} and {END} once each"),
     ],
     ids=["no CoreDNS", "not watched", "other mix", "no mark"],
 )  # fmt: skip
 def test_a_page_without_its_figures_is_left_alone(page: str, sentence: str, tmp_path: Path) -> None:
-    path = tmp_path / "page.md"
     with pytest.raises(BenchmarkError, match=re.escape(sentence)):
-        summary.write(path, page)
+        summary.write(tmp_path, page, page)
     assert list(tmp_path.iterdir()) == []
 
 

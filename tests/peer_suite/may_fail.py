@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_QUIC = "QUIC, HTTP/3 and gRPC are not served: docs/compatibility.md, https3, quic, grpc_server"
+_QUIC = "QUIC, HTTP/3 and gRPC are not served: docs/contributing/compatibility.md, https3, quic, grpc_server"
 
 # hsdns differs, or refuses what the test configures.
 OF_HSDNS: Final[dict[str, str]] = {

@@ -1,4 +1,4 @@
-"""Entries as lines of JSON and back, and from the streams of a control door."""
+"""Entries as lines of JSON and back, and from the streams of a control API."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_metadata(
     assert reduced(given) == structs.replace(found, metadata=expected)
 
 
-# --- the entries of a recording, from the streams of a control door ---
+# --- the entries of a recording, from the streams of a control API ---
 
 RAW = to_raw(service("shop/web", "10.96.7.7"))
 STATE = to_line(State(100.5, TIME, 1, serves=True))

@@ -484,7 +484,7 @@ def test_origins(asked: str, expected: str) -> None:
     sentences = {
         "answered": "",
         "name": f"the name in {host} may be that of another site; open this address as localhost or by its IP address",
-        "site": f"{origin} is another site, and may not ask here",
+        "site": f"{origin} is another site, whose requests are rejected",
     }
     sent = headers("" if host == "-" else host, None if origin == "-" else origin)
     assert fault_of("GET", "/", sent) == sentences[expected]
@@ -497,5 +497,5 @@ def test_what_a_browser_fetches_for_other_sites(asked: str, expected: str) -> No
     names = ("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
     sent = {name: value for name, value in zip(names, fetch, strict=True) if value != "-"}
     fault = fault_of(method, path, {"host": "localhost:8079", **sent})
-    refusal = "another site may not ask here; it may only lead to the page at /"
+    refusal = "requests from other sites are rejected; only a link to the page at / works"
     assert fault == (refusal if expected == "refused" else "")

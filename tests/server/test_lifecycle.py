@@ -198,31 +198,7 @@ async def test_certificate_is_read_again_at_a_reload(tmp_path: Path) -> None:
         assert await shown(reloadable.port) == after
 
 
-MANY_PLUGINS = """.:PORT {
-    bind 127.0.0.1
-    errors
-    log
-    kubernetes cluster.local {
-        source synthetic services=3 endpoints=2
-    }
-    hosts {
-        192.0.2.1 one.example
-        fallthrough
-    }
-    forward fwd.example 127.0.0.1:1
-    forward doh.example https://127.0.0.1:1
-    template IN A example {
-        answer "{{ .Name }} 60 IN A 192.0.2.2"
-        fallthrough
-    }
-    rewrite name old.example new.example
-    prometheus 127.0.0.1:0
-    cache
-    loadbalance
-    reload
-    whoami
-}
-"""
+MANY_PLUGINS = Path(__file__).with_name("many_plugins.corefile").read_text()
 
 
 def _upstreams(instance: Instance) -> list[Upstream]:

@@ -56,7 +56,7 @@ class Server:
         raise AssertionError("nothing is watched")
 
     def cut(self, matches: Callable[[str], bool], error: OSError) -> None:
-        raise AssertionError("no rule stands")
+        raise AssertionError("no active rules")
 
     def redact(self, text: str) -> str:
         return text.replace("secret", "***")

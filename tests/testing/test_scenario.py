@@ -8,38 +8,7 @@ from tests.testing.asking import ask, ask_web
 
 pytestmark = pytest.mark.sockets
 
-SCENARIO = """
-version = 1
-title = "A Service that comes late, and leaves"
-story = "It is denied until second 10; from second 20 on its A records are old."
-sources = []
-seconds = 60
-seen = []
-manifests = '''
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: 10.96.7.7, ports: [{name: http, port: 80}]}
-'''
-
-[[asked]]
-name = "web"
-namespace = "shop"
-meant = "web.shop.svc.cluster.local."
-
-[[steps]]
-at = 0
-add = ["nxdomain name web.shop.svc.cluster.local after 5s named denied"]
-
-[[steps]]
-at = 20
-remove = ["denied"]
-add = ["answer 10.0.0.9 type A name web.shop.svc.cluster.local seed 3 named old"]
-
-[[steps]]
-at = 40
-delete = ["Service shop/web"]
-"""
+SCENARIO = Path(__file__).with_name("scenario.toml").read_text()
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ func TestFault(t *testing.T) {
 	if _, err := cluster.AddFault(ctx, "servfail"); err == nil || !strings.Contains(err.Error(), `did you mean "rcode SERVFAIL"?`) {
 		t.Fatal(err)
 	}
-	if err := cluster.RemoveFault(ctx, "other"); err == nil || !strings.Contains(err.Error(), `no rule named "other" stands`) {
+	if err := cluster.RemoveFault(ctx, "other"); err == nil || !strings.Contains(err.Error(), `no rule named "other" is active`) {
 		t.Fatal(err)
 	}
 }

@@ -20,5 +20,5 @@ test("the port is looked up again", async () => {
 
 test("what is wrong is said", async () => {
   await assert.rejects(cluster.addFault("servfail"), /did you mean "rcode SERVFAIL"\?/);
-  await assert.rejects(cluster.removeFault("other"), /no rule named "other" stands/);
+  await assert.rejects(cluster.removeFault("other"), /no rule named "other" is active/);
 });

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from hsdns import colours
 from hsdns.cli.command import FlagError, complain
 from hsdns.load.histogram import us_to_text
 from hsdns.load.verify.judge import NOT_BAD, RIGHT
@@ -84,7 +85,10 @@ def live(length: float, how: str = LINE) -> Iterator[Show]:
         from hsdns.load.cli.screen import view
 
         is_screen = how == SCREEN
-        console = Console(stderr=True, highlight=False, soft_wrap=False)
+        shown = colours.are_shown(sys.stderr)
+        console = Console(
+            stderr=True, highlight=False, soft_wrap=False, color_system="auto" if shown else None
+        )
         with Live(console=console, auto_refresh=False, transient=True, screen=is_screen) as display:
 
             def show(servers: Mapping[str, Results], seconds: float) -> None:

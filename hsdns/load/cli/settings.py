@@ -482,7 +482,7 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
 def _check_together(flags: LoadFlags) -> None:
     if not flags.queries and not flags.replay and not flags.has_cluster:
         raise FlagError(
-            "what is to be asked? add -queries FILE, -replay FILE, or a cluster whose names are asked: -source or -conf"
+            "nothing to query: add -queries FILE, -replay FILE, or a cluster with -source or -conf"
         )
     for name, needed in _NEEDED.items():
         if flags.uses(name) and not any(map(flags.uses, needed)):

@@ -208,7 +208,7 @@ def _propagation(found: PropagationReport) -> Iterator[Row]:
 def _connections(found: ConnectionsReport) -> Iterator[Row]:
     words = [f"{found.opened} opened, {found.most_open} at once at most"]
     words += _counted({"truncated answers": found.fell}, "for {count} {word}")
-    words += _counted({"queries asked again": found.asked_again, "late replies": found.late})
+    words += _counted({"queries sent again": found.asked_again, "late replies": found.late})
     yield "connected", ", ".join(words)
     setup = [f"{each.name} {us_to_text(each.us)}" for each in found.setup if each.us is not None]
     if setup:

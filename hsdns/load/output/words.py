@@ -76,7 +76,7 @@ def limited(limit: LimitReport) -> str:
         )
     if limit.rate is not None:
         return f"{limit.rate:.10g}/s"
-    return "lost" if limit.met is not None else "could not be told"
+    return "lost" if limit.met is not None else "not measured"
 
 
 _OUTCOMES: Final = {

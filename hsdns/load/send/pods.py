@@ -26,7 +26,7 @@ from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
 from hsdns.load.send.connection import Connection, Connections, FramedSession, Link, QueryResult
 from hsdns.load.send.loop import Query, Scheduled
-from hsdns.resolver import cares, dnspython, glibc, go, jndi, musl, nginx
+from hsdns.resolver import cares, dnspython, glibc, go, hickory, jndi, musl, nginx
 from hsdns.resolver.model import (
     CLOSED,
     Answer,
@@ -49,6 +49,7 @@ _NO_NAME: Final = frozenset(
     (
         glibc.NONAME, glibc.NODATA, musl.NONAME, musl.NODATA, go.NO_HOST, cares.NODATA, cares.NOT_FOUND, "ENOTFOUND",
         "ENODATA", dnspython.NONAME, dnspython.NODATA, jndi.NODATA, jndi.NOT_FOUND, nginx.NOT_FOUND,
+        hickory.NO_RECORDS, musl.NO_ANSWER,
     )
 )  # fmt: skip
 

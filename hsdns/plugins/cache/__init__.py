@@ -27,10 +27,11 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
+from hsdns.answer_table.capabilities import Storing
 from hsdns.chain import Next, Request
 from hsdns.cluster.freshness import COUNT, CachedReply, cached_counter
 from hsdns.corefile.keys import zones_from_args
@@ -232,6 +233,7 @@ class Cache(Plugin):
     """Answers from stored replies and stores new ones."""
 
     cacheable = True
+    skips_forwarded = True
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = PROPERTIES
 
     def __init__(
@@ -313,11 +315,28 @@ class Cache(Plugin):
         """Add the counts of the answer table."""
         self._counts.add(server, kind, hits, misses)
 
+    def count_forwarded(self, server: str, entries: Mapping[str, int]) -> None:
+        """Set the number of entries of each kind that the answer table has from compiled code."""
+        self._counts.forwarded[server] = entries
+        self._counts.count_stored(server, "", SUCCESS, 0, self.success.store, self.denial.store)
+
     def note_made(self, server: str, kind: str, ttl: int, key: Key, now: float) -> None:
         """Store a marker for a reply about the cluster that did not come through handle(), if there is none."""
         if self._lookup(key, now) is None:
             half = self.denial if kind == self.denial.name else self.success
             self._put(server, "", half, key, Entry(None, ttl, now, False))
+
+    def storing(self, zone: Name) -> Storing | None:
+        """How it stores replies for a zone; None if it does more than to store them."""
+        success, denial = self.success, self.denial
+        does_more = self.keeps_ttl or self.stale.up_to or self.prefetch.amount
+        if does_more or not self._covers(zone):
+            return None
+        return Storing(
+            (success.floor, success.maximum),
+            (denial.floor, denial.maximum),
+            (*success.disabled, *denial.disabled),
+        )
 
     def treats_alike(self, zone: Name) -> bool:
         """Whether it has all names of a zone or none of them, and a new entry has nothing to do with older ones."""

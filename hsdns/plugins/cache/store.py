@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import lru_cache
 from itertools import repeat
@@ -62,6 +62,7 @@ class Counts:
 
     def __init__(self, metrics: Registry, zones: str) -> None:
         self._zones, counter = zones, metrics.counter
+        self.forwarded: dict[str, Mapping[str, int]] = {}  # entries elsewhere, by server and kind
         self._requests = counter("coredns_cache_requests_total", _LABELS)
         self._misses = counter("coredns_cache_misses_total", _LABELS)
         self._hits = counter("coredns_cache_hits_total", _OF_KIND)
@@ -99,7 +100,9 @@ class Counts:
             self._evictions.inc((server, kind, zones, view), evicted)
         for name, store in ((SUCCESS, success), (DENIAL, denial)):
             labels = (server, name, zones, view)
-            self._entries.values[labels], self._octets.values[labels] = len(store), store.octets
+            elsewhere = self.forwarded.get(server, {}).get(name, 0)
+            self._entries.values[labels] = len(store) + elsewhere
+            self._octets.values[labels] = store.octets
 
     def add(self, server: str, kind: str, hits: int, misses: int) -> None:
         """Count many queries at once, of a block without a view."""

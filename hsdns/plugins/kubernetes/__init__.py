@@ -95,6 +95,7 @@ class Kubernetes(Plugin):
     """
 
     cacheable = True
+    skips_forwarded = True  # names outside of its zones
     PROPERTIES: ClassVar[dict[str, Property[Any]]] = {
         "source": Property(lambda line: line, syntax="NAME [ARGUMENT...]", repeat="once"),
         "kubeconfig": Property(many(text, at_most=2), default=(), syntax="FILE [CONTEXT]"),

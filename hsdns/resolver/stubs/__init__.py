@@ -12,8 +12,9 @@ from typing import Final
 from hsdns.resolver.stubs.coredns import CoreDns, NodeLocalDns
 from hsdns.resolver.stubs.dnsmasq import Dnsmasq
 from hsdns.resolver.stubs.istio import Istio
+from hsdns.resolver.stubs.resolved import Resolved
 from hsdns.resolver.stubs.stub import Stub
 
 STUBS: Final[dict[str, type[Stub]]] = {
-    each.name: each for each in (NodeLocalDns, CoreDns, Dnsmasq, Istio)
+    each.name: each for each in (NodeLocalDns, CoreDns, Dnsmasq, Resolved, Istio)
 }

@@ -15,7 +15,7 @@ from math import inf
 from random import Random
 from typing import Final
 
-from hsdns.resolver.model import Answer, Keeps, Model, Packet
+from hsdns.resolver.model import CLOSED, Answer, Keeps, Model, Packet
 from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub, Task
 from hsdns.wire.iana import Rcode
 
@@ -37,7 +37,7 @@ class _Record:
 
 
 class Dnsmasq(Stub):
-    """dnsmasq 2.90, measured; over TCP from its source."""
+    """dnsmasq 2.90, measured."""
 
     name = "dnsmasq"
     used_by = "dnsmasq on a node or in a pod"
@@ -50,6 +50,9 @@ class Dnsmasq(Stub):
         self._phase = random.uniform(0, 1.0)  # of a second, at which its clock began
         self._records: dict[tuple[object, ...], _Record] = {}
         self._cache: dict[tuple[str, int], tuple[int, Answer]] = {}
+        # A process of its own serves a connection of the program: its connections, and its last nameserver.
+        self._connections: dict[tuple[str, int], str] = {}
+        self._children: dict[str, int] = {}
         self._last: int | None = None  # the nameserver that answered last
         self._count, self._tested = 0, -inf
 
@@ -127,13 +130,20 @@ class Dnsmasq(Stub):
         return answer
 
     def _over_tcp(self, query: Packet) -> Task:
-        """Ask over TCP, without a time limit; a nameserver that ends the connection is followed by the next one."""
+        """Ask over TCP, without a time limit, until a nameserver does not end the connection."""
         servers = list(range(len(self.conf.nameservers)))
-        start = self._last or 0
+        start = self._children.get(query.port, self._last or 0)
         for server in servers[start:] + servers[:start]:
-            sent = query._replace(server=server, port=self.new_port("tcp"))
-            answer = yield from self.ask(sent, None)
-            if answer is not None and not answer.is_closed:
-                self.tell(query, self._taken(sent, answer))
-                return
-        self.tell(query, Answer(Rcode.REFUSED))
+            key, is_new = (query.port, server), False
+            while not is_new:
+                is_new = key not in self._connections
+                if is_new:
+                    self._connections[key] = self.new_port("tcp")
+                sent = query._replace(server=server, port=self._connections[key])
+                answer = yield from self.ask(sent, None)
+                if answer is not None and not answer.is_closed:
+                    self._children[query.port] = server
+                    self.tell(query, self._taken(sent, answer))
+                    return
+                del self._connections[key]
+        self.tell(query, CLOSED)

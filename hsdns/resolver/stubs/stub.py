@@ -3,6 +3,7 @@
 Path: resolver/cli.py, explanation/client.py -> here -> the program's model, and the queries that are passed on.
 Rule 1: `outbox` has what the nameservers of the resolv.conf see; `heard` and `told` have what the program sent and got.
 Rule 2: each query of the program is a task, a generator as a lookup is; a task gets all arrivals, and takes its own.
+Rule 3: the queries of one TCP connection are answered one after the other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from math import inf
 from random import Random
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from hsdns.resolver.model import Answer, Arrival, Exchange, Model, Packet, Waiting, within
 from hsdns.resolver.resolv_conf import Reader
@@ -24,6 +25,17 @@ READER: Final = Reader("a stub resolver", {}, most_servers=1 << 30, searches=Fal
 NO_REGISTRY: Final[Registry] = {}
 FAILED: Final = Answer(Rcode.SERVFAIL)
 UDP_SIZE: Final = 512  # octets of a reply without EDNS
+
+
+class Between(NamedTuple):
+    """A stub by its name, "" for none, the Services that it may know, and its resolv.conf, "" for the program's."""
+
+    name: str = ""
+    registry: Registry = NO_REGISTRY
+    text: str = ""
+
+
+NOTHING: Final = Between()
 
 
 class Stub(Model):
@@ -43,6 +55,7 @@ class Stub(Model):
         self.blocked: frozenset[str] = frozenset()  # transports over which it is not reached
         self._tasks: dict[Task, float] = {}  # until when each waits
         self._replies: deque[Arrival] = deque()
+        self._lines: dict[str, deque[Packet]] = {}  # queries of a TCP connection
 
     @abstractmethod
     def pass_on(self, query: Packet) -> Task:
@@ -63,9 +76,7 @@ class Stub(Model):
                 until = inf if deadline is None else deadline
                 for query in self.program.outbox:
                     self.heard.append(query)
-                    self.asking = query
-                    if query.transport not in self.blocked:
-                        self.run(self.pass_on(query))
+                    self._hear(query)
                 self.program.outbox.clear()
             is_due = bool(self._replies)
             if is_due:
@@ -82,6 +93,20 @@ class Stub(Model):
                 self.run(task, arrival)
             reply, is_due = None, arrival is None and until <= self.now
 
+    def _hear(self, query: Packet) -> None:
+        if query.transport in self.blocked:
+            return
+        if query.transport == "tcp":
+            line = self._lines.setdefault(query.port, deque())
+            line.append(query)
+            if len(line) > 1:
+                return
+        self._begin(query)
+
+    def _begin(self, query: Packet) -> None:
+        self.asking = query
+        self.run(self.pass_on(query))
+
     def run(self, task: Task, arrival: Arrival | None = None) -> None:
         """Run a task until it waits, or ends."""
         try:
@@ -97,6 +122,13 @@ class Stub(Model):
             cut = answer.tc or len(found) < len(answer.addresses)
             answer = answer._replace(addresses=found, tc=cut)
         self._replies.append((query, answer))
+        if query.transport == "tcp":
+            line = self._lines[query.port]
+            line.popleft()
+            if answer.is_closed:
+                line.clear()
+            elif line:
+                self._begin(line[0])
 
     def ask(self, query: Packet, until: float | None) -> Exchange:
         """Send a query to a nameserver, and wait for its answer until a time."""

@@ -280,7 +280,7 @@ def silent(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     else:
         yield _remark(
             manifest,
-            f"{silence}; whoever is sent to it waits in vain too: see its log, and the network of its node",
+            f"{silence}; clients that use it time out too: see its log, and the network of its node",
         )
 
 

@@ -354,7 +354,7 @@ def costly(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
                 manifest.at("clients"),
                 place,
                 "",
-                f"{extra} of {queries} recorded queries{who} asked with a search domain in vain, most of them for "
+                f"{extra} of {queries} recorded queries{who} were useless because of the search list, most of them for "
                 f"{_most(names)}; {_remedy(names, extra)}",
             )
 

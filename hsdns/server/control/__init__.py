@@ -1,4 +1,4 @@
-"""The control door: the HTTP API for inspecting the running server.
+"""The control API: the HTTP API for inspecting the running server.
 
 routes.py has all paths; docs/openapi.yaml describes them.
 """

@@ -211,7 +211,7 @@ class EventFollower:
 
 WAIT: Final = 1.5  # seconds to wait for the watch thread
 PARAMETERS: Final = ("zone",)
-BUSY: Final = "the cluster is being read, and its state cannot be told now; ask again in a moment"
+BUSY: Final = "the cluster is being read; try again in a moment"
 CHANGED: Final = "the Corefile was changed, and the kubernetes block with it"
 Key = tuple[str, str, str]  # kind, namespace, name
 

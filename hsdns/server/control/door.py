@@ -1,4 +1,4 @@
-"""The parts of the server that the pages of the control door may read.
+"""The parts of the server that the pages of the control API may read.
 
 Path: lifecycle.py makes one for the process; the pages of routes.py get it.
 Rule: after each await, a page reads the instance again, because a reload may have replaced it.
@@ -22,7 +22,7 @@ from hsdns.server.instance import Instance
 from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import Turn
 
-NOT_SERVING = "the server starts or ends, and has no answers; ask again in a moment"
+NOT_SERVING = "the server is starting or stopping; try again in a moment"
 
 
 @dataclass(eq=False)
@@ -39,6 +39,8 @@ class Door:
     queries: QueryTap
     metrics: Registry
     faults: StandingFaults | None = None
+    # The URL of the web page, "" without one.
+    page: Callable[[], str] = lambda: ""
     # Held for a picture of top: each takes milliseconds of the loop.
     painting: asyncio.Lock = field(default_factory=asyncio.Lock)
     # The pictures that have readers, by their selection (queries.py).

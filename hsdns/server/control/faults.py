@@ -198,12 +198,12 @@ def _to_object(rule: Rule, now: float) -> dict[str, Any]:
     return {
         "name": rule.name,
         "rule": rule.text,
-        "state": why or "standing",
+        "state": why or "active",
         "hits": rule.hits,
         "queries": rule.seen,
         "counts": COUNTS.get(rule.action.about, "queries"),
         "seed": rule.seed,
         "seconds_left": None if end is None or why else round(end - now, 3),
-        "place": rule.place or "control door",
+        "place": rule.place or "control API",
         "digest": rule.digest,
     }

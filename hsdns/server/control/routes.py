@@ -1,4 +1,4 @@
-"""All paths of the control door.
+"""All paths of the control API.
 
 Path: lifecycle.py gives pages() to each address that `control` or -control names; server/http/pages.py sends them.
 Rule: ROUTES is the only list of paths.  A new path needs a row here and a path in
@@ -67,9 +67,11 @@ HTML: Final = "text/html; charset=utf-8"
 FILE: Final = Path(__file__).with_name("page.html")
 
 
-async def page(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
-    """Send the file."""
-    yield _content()
+async def page(
+    door: Door, asked: PageRequest, *, takes_faults: bool = False
+) -> AsyncGenerator[bytes, None]:
+    """Send the file; where it `takes_faults`, it has a form for their rules."""
+    yield _content().replace(b"<html", b"<html data-faults", 1) if takes_faults else _content()
 
 
 @cache
@@ -109,6 +111,7 @@ async def state(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
         "version": __version__,
         "pid": os.getpid(),
         "uptime_seconds": round(door.clock() - door.began, 3),
+        "dashboard": door.page(),
         "corefile": {"path": corefile.path, "digest": corefile.digest},
         "listeners": [],
         "server_blocks": [],
@@ -231,7 +234,7 @@ async def replay(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     try:
         found = [await in_watch(act(source), WAIT) for source in sources.values()]
     except TimeoutError:
-        raise HttpRefusal(503, "the replay is busy; ask again in a moment") from None
+        raise HttpRefusal(503, "the replay is busy; try again in a moment") from None
     for course in found:
         yield to_line(course._asdict())
 
@@ -296,16 +299,21 @@ OPEN: Final = ("/", "/ready")
 
 
 def pages(door: Door, token: str | None) -> dict[str, HttpStream]:
-    """The pages of an address of the control door."""
+    """The pages of an address of the control API."""
     known = None if token is None else AccessToken(token)
-    return {
-        path: page._replace(
-            pieces=partial(page.pieces, door), token=None if path in OPEN else known
+    found = {
+        path: each._replace(
+            pieces=partial(each.pieces, door), token=None if path in OPEN else known
         )
-        for path, page in ROUTES.items()
+        for path, each in ROUTES.items()
     }
+    pieces = partial(page, door, takes_faults=door.faults is not None)
+    return {**found, "/": found["/"]._replace(pieces=pieces)}
 
 
 def dashboard(door: Door) -> dict[str, HttpStream]:
     """The pages of an address of `dashboard`."""
-    return {path: pages(door, None)[path]._replace(is_public=True) for path in DASHBOARD}
+    return {
+        path: ROUTES[path]._replace(pieces=partial(ROUTES[path].pieces, door), is_public=True)
+        for path in DASHBOARD
+    }

@@ -1,4 +1,4 @@
-"""Serves /health, /ready, /metrics and the control door over HTTP.
+"""Serves /health, /ready, /metrics and the control API over HTTP.
 
 Path: beside the queries; plugins register pages through `runtime.serve_http`, instance.py opens the sockets,
 lifecycle.py closes them; request.py reads what clients send.
@@ -9,7 +9,7 @@ Rule 2: an address with a page that has a `tls` context is served over HTTPS; a 
 Rule 3: the number of connections over all sockets is limited, and the octets that wait in them.  At the limit, the
         server closes a connection of the client with the most connections for a new one (admission.py), so that clients
         that connect and send nothing cannot keep probes out.
-Rule 4: the addresses of the control door have a limit of their own, so that its readers and the probes of the kubelet
+Rule 4: the addresses of the control API have a limit of their own, so that its readers and the probes of the kubelet
         do not take each other's connections.  Its streams continue after a reload, and end when its socket closes.
 Rule 5: at most MAX_READERS streams that do not end are sent at an address at a time.  Clients share them as they share
         connections; pages that end are none of them, so a reader keeps no page from anybody.
@@ -23,7 +23,7 @@ Rule 3: a client has TIMEOUT to send a request, to stay idle and to read a respo
         is read first (turns.py).
 Rule 4: all octets that wait here are counted, and requests take turns, with those of all other clients (admission.py).
         Nothing is read while a request waits, beyond what one reading brings.
-Rule 5: the control door is protected from pages of other sites in the operator's browser (fault_of()).  None of them
+Rule 5: the control API is protected from pages of other sites in the operator's browser (fault_of()).  None of them
         can read a response, because no response allows other origins.  Nor can it change or ask anything, because
         requests with the Origin of another site are refused, and those that a browser sends for another site without an
         Origin (images, scripts), except that it may lead to the page at `/`.
@@ -72,7 +72,7 @@ from hsdns.wire import is_address
 # Connections accepted in one iteration of the loop.  uvloop accepts one for each descriptor of a socket, which is too
 # few if an iteration takes long, so the socket is duplicated; less often where the descriptor limit is low.
 ACCEPTED: Final = 8
-MAX_CONTROL: Final = 32  # connections to the control door
+MAX_CONTROL: Final = 32  # connections to the control API
 MAX_READERS: Final = 16  # streams that do not end, at one address
 INTERVAL: Final = 60.0  # seconds between two lines about malformed requests
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -82,7 +82,7 @@ Paths = dict[str, HttpPage | HttpStream]
 
 
 def _is_control(paths: Paths) -> bool:
-    """Whether these are the pages of the control door."""
+    """Whether these are the pages of the control API."""
     return any(isinstance(page, HttpStream) and not page.is_public for page in paths.values())
 
 
@@ -98,7 +98,7 @@ class HttpPages:
 
     @property
     def control(self) -> HttpPages:
-        """The pages of the control door alone."""
+        """The pages of the control API alone."""
         found = HttpPages()
         for address, paths in self.by_address.items():
             if _is_control(paths):
@@ -324,10 +324,10 @@ def fault_of(method: str, path: str, headers: Mapping[str, str], *, any_host: bo
             "open this address as localhost or by its IP address"
         )
     if origin is not None and origin.partition("://")[2].lower() != host.lower():
-        return f"{origin} is another site, and may not ask here"
+        return f"{origin} is another site, whose requests are rejected"
     fetch = [headers.get(f"sec-fetch-{each}") for each in ("site", "mode", "dest")]
     if fetch[0] in _OTHER and [method, path, *fetch[1:]] != ["GET", "/", "navigate", "document"]:
-        return "another site may not ask here; it may only lead to the page at /"
+        return "requests from other sites are rejected; only a link to the page at / works"
     return ""
 
 

@@ -32,7 +32,8 @@ Rule 1: a thread is one call into compiled code that needs no Python: it receive
 Rule 2: a query that a thread cannot answer waits in one of two queues, from which the loop answers it
         (udp.py).
 Rule 3: the table can be replaced between two batches (a reload); sockets and threads stay.
-Rule 4: if the number of workers changes, the old workers pass queries that they cannot answer to the new workers at
+Rule 4: a query that a thread sends to an upstream is pending until its reply is sent, by compiled code.
+Rule 5: if the number of workers changes, the old workers pass queries that they cannot answer to the new workers at
         their address, so that they close as soon as they have answered the queries in progress, and lose none.
 """
 
@@ -393,6 +394,11 @@ class UdpWorkers(UdpListener):
         for queue in self._waiting:
             asyncio.get_running_loop().add_reader(queue.fileno(), self._take)
 
+    @property
+    def pending(self) -> int:
+        """The number of queries that wait for data from elsewhere."""
+        return super().pending + sum(worker.pending for worker in self._workers)
+
     def drain_to(self, successor: UdpListener) -> None:
         """Pass queries that are not in progress to the workers that succeed these."""
         assert isinstance(successor, UdpWorkers), "there is one kind in a process"
@@ -400,6 +406,8 @@ class UdpWorkers(UdpListener):
 
     def close(self) -> None:
         """End the threads and close the sockets; queries in progress get no reply."""
+        for worker in self._workers:
+            worker.close()
         super().close()
         for queue in self._waiting:
             asyncio.get_running_loop().remove_reader(queue.fileno())

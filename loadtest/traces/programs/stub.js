@@ -2,10 +2,13 @@
 // HOW: dnsmasq, coredns, nodelocaldns (CoreDNS as the node-local cache sets it up), resolved, istio (istio.go)
 const {spawn} = require("child_process");
 const dgram = require("dgram");
+const net = require("net");
 const fs = require("fs");
 const [how, program, kind, name, times, pause] = process.argv.slice(2);
 const folder = fs.mkdtempSync("/tmp/stub-");
-const servers = [...fs.readFileSync("/etc/resolv.conf", "utf8").matchAll(/nameserver (\S+)/g)].map((each) => each[1]);
+const conf = fs.readFileSync("/etc/resolv.conf", "utf8");
+const servers = [...conf.matchAll(/nameserver (\S+)/g)].map((each) => each[1]);
+const hasEdns = conf.includes("edns0");
 const ADDRESS = "127.0.0.53";
 const TYPES = {host: [1, 28], srv: [33], txt: [16], ptr: [12]};
 const RCODES = ["", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"];
@@ -35,28 +38,52 @@ STARTS.resolved = () => ["-c", `
 
 function query(type, asked) {
   const labels = asked.replace(/\.$/, "").split(".").map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label)]));
-  return Buffer.concat([Buffer.from([0, type, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]), ...labels, Buffer.from([0, 0, type, 0, 1])]);
+  const opt = hasEdns ? [0, 0, 41, 1232 >> 8, 1232 & 255, 0, 0, 0, 0, 0, 0] : [];
+  return Buffer.concat([Buffer.from([0, type, 1, 0, 0, 1, 0, 0, 0, 0, 0, hasEdns ? 1 : 0]), ...labels, Buffer.from([0, 0, type, 0, 1, ...opt])]);
 }
 
-// Both types at once, twice after five seconds, as a libc; the addresses, or the rcodes.
+// With use-vc, what a UDP socket does, over one connection.
+function connected() {
+  const socket = net.connect(53, ADDRESS);
+  let unread = Buffer.alloc(0);
+  socket.on("data", (data) => {
+    unread = Buffer.concat([unread, data]);
+    while (unread.length > 2 && unread.length >= 2 + unread.readUInt16BE(0)) {
+      const end = 2 + unread.readUInt16BE(0);
+      socket.emit("message", unread.subarray(2, end));
+      unread = unread.subarray(end);
+    }
+  });
+  return Object.assign(socket, {
+    send: (wire) => socket.write(Buffer.concat([Buffer.from([wire.length >> 8, wire.length & 255]), wire])),
+    close: () => socket.destroy(),
+  });
+}
+
+// Both types at once, twice after five seconds, or over TCP for twelve, as a libc; the addresses, or the rcodes.
 function lookUp(asked, types) {
   return new Promise((done) => {
-    const socket = dgram.createSocket("udp4");
+    const overTcp = conf.includes("use-vc");
+    const socket = overTcp ? connected() : dgram.createSocket("udp4");
     const replies = {};
     let tries = 0;
     const send = () => {
-      if (tries++ === 2) return finish("timeout");
+      if (tries++ === (overTcp ? 1 : 2)) return finish("timeout");
       for (const type of types) if (!replies[type]) socket.send(query(type, asked), 53, ADDRESS);
-      timer = setTimeout(send, 5000);
+      timer = setTimeout(send, overTcp ? 12000 : 5000);
     };
     let timer;
+    let hasEnded = false;
     const finish = (error) => {
+      if (hasEnded) return;
+      hasEnded = true;
       clearTimeout(timer);
       socket.close();
       const found = Object.values(replies).flatMap((each) => each.found);
       const rcodes = [...new Set(Object.values(replies).map((each) => each.rcode))].filter(Boolean);
       done(found.length ? `ok ${found.join(" ")}` : `error ${error || rcodes.join(" ") || "NODATA"}`);
     };
+    socket.on("close", () => finish("closed"));
     socket.on("message", (reply) => {
       const type = reply[1];
       const count = reply.readUInt16BE(6);

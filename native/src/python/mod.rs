@@ -5,6 +5,7 @@
 //!         release the GIL: everything else takes less time than acquiring it again might.
 
 mod asked;
+mod forward;
 mod labels;
 mod load;
 mod service_replies;
@@ -36,6 +37,8 @@ use crate::{names, table, tap, versions};
 /// The module's contents.
 #[pymodule(name = "_native")]
 mod module {
+    #[pymodule_export]
+    use super::forward::Forwarder;
     #[pymodule_export]
     use super::load::{LoadCounts, LoadSender};
     #[pymodule_export]
@@ -116,6 +119,7 @@ static TABLE_STATISTICS: NamedTuple = NamedTuple::new(
         "stale",
         "evicted",
         "not_plain",
+        "forwarded",
     ],
 );
 static MISS: NamedTuple = NamedTuple::new("Miss", &["query", "address", "control"]);
@@ -719,6 +723,7 @@ impl AnswerTable {
             now.totals.stale,
             now.evicted,
             now.totals.not_plain,
+            now.forwarded,
         ))
     }
 }

@@ -9,8 +9,8 @@ use pyo3::types::{PyBytes, PyList};
 
 use super::{AnswerTable, BATCH_STATISTICS, Items, MISS, WORKER_STATISTICS};
 use crate::batch::{self, Meter};
+use crate::outlet::send_replies;
 use crate::system::{Message, Packet, Sender};
-use crate::worker::send_replies;
 use crate::{queue, worker};
 
 type Reply = (PyBackedBytes, PyBackedBytes, PyBackedBytes);
@@ -137,6 +137,17 @@ impl Worker {
     fn send(&self, replies: Items<Reply>) {
         self.inner
             .send(replies.0.len(), |index| message(&replies.0[index]));
+    }
+
+    /// Send no more.
+    fn close(&self) {
+        self.inner.close();
+    }
+
+    /// The number of its queries that forwarders have.
+    #[getter]
+    fn pending(&self) -> usize {
+        self.inner.pending()
     }
 
     /// The number of datagrams received and sent so far.

@@ -1,4 +1,4 @@
-"""What the tests of the control door have in common."""
+"""What the tests of the control API have in common."""
 
 from pathlib import Path
 

@@ -39,22 +39,22 @@ async def test_a_rule_comes_bites_and_goes() -> None:
         assert rule == {
             "name": "x",
             "rule": f"rcode REFUSED name {WEB}. seed 7 for 5m0s named x",
-            "state": "standing",
+            "state": "active",
             "hits": 0,
             "queries": 0,
             "counts": "queries",
             "seed": 7,
-            "place": "control door",
+            "place": "control API",
         }
         assert (await server.reloadable.ask(WEB)).startswith("1 REFUSED")
         await add(server, "delay 1ms type SRV named y")
         found = await server.get("/v1/faults")
-        assert short(found) == [("x", "standing", 1, "control door"), ("y", "standing", 0, "control door")]  # fmt: skip
-        assert short(await server.get("/v1/faults?name=y")) == [("y", "standing", 0, "control door")]  # fmt: skip
+        assert short(found) == [("x", "active", 1, "control API"), ("y", "active", 0, "control API")]  # fmt: skip
+        assert short(await server.get("/v1/faults?name=y")) == [("y", "active", 0, "control API")]  # fmt: skip
         removed = await server.get("/v1/faults?name=x", "DELETE")
-        assert short(removed) == [("x", "removed", 1, "control door")]
+        assert short(removed) == [("x", "removed", 1, "control API")]
         assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
-        assert short(await server.get("/v1/faults", "DELETE")) == [("y", "removed", 0, "control door")]  # fmt: skip
+        assert short(await server.get("/v1/faults", "DELETE")) == [("y", "removed", 0, "control API")]  # fmt: skip
         assert {each["state"] for each in (await server.get("/v1/faults")).lines} == {"removed"}
 
 
@@ -62,7 +62,7 @@ async def test_rules_of_the_corefile_are_listed() -> None:
     text = BLOCK.replace("control", "fault rcode REFUSED type A named here\ncontrol")
     async with served(text, faults=True) as server:
         assert (await server.reloadable.ask(WEB)).startswith("1 REFUSED")
-        assert short(await server.get("/v1/faults")) == [("here", "standing", 1, "Corefile:3:5")]  # fmt: skip
+        assert short(await server.get("/v1/faults")) == [("here", "active", 1, "Corefile:3:5")]  # fmt: skip
         found = await server.get("/v1/faults?name=here", "DELETE")
         assert (found.status, found.lines[0]["error"]) == (
             400,
@@ -80,11 +80,11 @@ async def test_the_door_stays_while_the_process_is_dead() -> None:
         assert {name: hit[name] for name in hit if name != "time"} == {
             "rule": "x", "hit": 1, "query": 1, "action": "die 1h0m0s",
         }  # fmt: skip
-        assert short(await server.get("/v1/faults")) == [("x", "standing", 1, "control door")]
+        assert short(await server.get("/v1/faults")) == [("x", "active", 1, "control API")]
         refused = await add(server, "drop")
         assert refused.status == 503
         removed = await server.get("/v1/faults?name=x", "DELETE")
-        assert short(removed) == [("x", "removed", 1, "control door")]
+        assert short(removed) == [("x", "removed", 1, "control API")]
         assert removed.lines[0]["counts"] == "restarts"
         await until(lambda: server.reloadable.server.is_serving, "back")
         assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")

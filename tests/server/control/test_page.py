@@ -17,6 +17,7 @@ import pytest
 from hsdns.explanation.report import Explanation
 from hsdns.server.control.door import kubernetes_blocks
 from hsdns.server.control.routes import FILE, headers
+from loadtest.ports import free_port
 from tests.server.control.served import BLOCK, write_manifest
 from tests.server.control.shown import Stand, shown
 from tests.server.loopback import ReloadableServer, running, serving
@@ -310,8 +311,41 @@ class TestBrowser:
             await tab.until(LIVE)
             assert await tab.value("document.querySelector('#token').hidden")
             assert stand.asked == [("top", {})]
+            await tab.value("sessionStorage.clear()")
+            await tab.open("about:blank")
+            await tab.open(f"{stand.url}#token=secret")  # as the server prints it
+            await tab.until(LIVE)
+            assert await tab.value("location.hash") == ""
 
         show(case, token="secret")
+
+    async def test_faults(self, tmp_path: Path) -> None:
+        """A rule is added, tried, seen to hit, refused and removed; a page without the right to has no form."""
+        text = BLOCK.replace("control c.sock", "dashboard 127.0.0.1:0").replace(
+            "manifests", "synthetic services=1 #"
+        )
+        told = "document.querySelector('#told').textContent"
+        address = f"127.0.0.1:{free_port()}"
+        reloadable = ReloadableServer(tmp_path, text, faults=True, control=((address, "secret"),))
+        async with running(reloadable), tab() as opened:
+            await opened.open(reloadable.server.door.page())
+            await opened.until(LIVE)
+            for rule, answer in (
+                ("dorp", "did you mean"),
+                ("drop type TXT named x", "added: drop type TXT"),
+            ):
+                await opened.value("document.querySelector('#fault input').focus()")
+                await opened.value("document.querySelector('#fault input').value = ''")
+                await opened.write(rule)
+                await opened.press("Enter")
+                await opened.until(f"{told}.includes('{answer}')")
+            await opened.until("document.querySelector('#faults button')")
+            await opened.value("document.querySelector('#faults button').click()")
+            await opened.until(f"{told} === 'x has ended after 0 hits'")
+            host, port = reloadable.server.http.bound["127.0.0.1:0"]
+            await opened.open(f"http://{host}:{port}/")
+            await opened.until(LIVE)
+            assert await opened.value("document.querySelector('#fault').hidden")
 
     def test_other_sites_are_kept_out(self) -> None:
         """One whose name leads here, and one that asks from its own address."""

@@ -1,4 +1,4 @@
-"""The control door over its socket: who may ask, what each path refuses, and the pages that have no file of their own."""
+"""The control API over its socket: who may ask, what each path refuses, and the pages that have no file of their own."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_a_token_on_a_loopback_address() -> None:
 async def test_an_address_of_a_container() -> None:
     """By a name of its network; without the token it says only whether it serves."""
     text = BLOCK.replace("    control c.sock\n", "")
-    server = ReloadableServer(Path(), text, control=("127.0.0.1:0", TOKEN))
+    server = ReloadableServer(Path(), text, control=(("127.0.0.1:0", TOKEN),))
     other_site = {"Origin": "http://evil.example"}
     asked: list[tuple[str, dict[str, str], int]] = [
         ("/ready", {}, 200),
@@ -208,7 +208,7 @@ async def test_ready() -> None:
         await anext(routes.ready(door, PageRequest()))
     assert raised.value.status == 503
     door.instance = lambda: None
-    with pytest.raises(HttpRefusal, match="the server starts or ends, and has no answers") as raised:  # fmt: skip
+    with pytest.raises(HttpRefusal, match="the server is starting or stopping") as raised:  # fmt: skip
         door.serving()
     assert raised.value.status == 503
 
@@ -223,6 +223,7 @@ async def test_version_and_server() -> None:
         port, corefile = server.reloadable.port, server.reloadable.server.configuration.corefile
         listener, zones = f"dns://127.0.0.1:{port}", ["cluster.local.", "in-addr.arpa."]
         assert found.pop("uptime_seconds") >= 0
+        assert found.pop("dashboard") == ""
         assert found["kubernetes"][0].pop("last_change").endswith("+00:00")
         assert found == {
             "version": __version__,

@@ -1,6 +1,6 @@
 """Manifests as a cluster that has applied them gives them back: with the pods of workloads, and the EndpointSlices.
 
-Path: tests only: a situation -> here -> `hsdns doctor -from`.
+Path: tests only: a situation -> here -> `hsdns doctor -source manifests`.
 """
 
 from __future__ import annotations

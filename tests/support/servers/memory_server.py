@@ -54,6 +54,7 @@ class MemoryRuntime(ScriptedRuntime):
         for processor in self.processors.values():
             if processor.writer is not None:
                 processor.writer.hits.count()
+                processor.writer.count_forwarded()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Any:
         """Drop it."""

@@ -1,7 +1,7 @@
 """CoreDNS's command line: the same flags, so that a Deployment's `args` work unchanged.
 
 Path: argv -> here -> server/lifecycle.py.
-Source: CoreDNS 1.14.7 coremain/run.go.  `-validate`, `-v`, `-workers`, `-control` and `-faults` are additions of hsdns.
+Source: CoreDNS 1.14.7 coremain/run.go.  hsdns adds `-validate`, `-v`, `-workers`, `-control`, `-faults`, `-reuseport`.
 
 `hsdns -validate`: the errors and probable mistakes in a Corefile, as text or as JSON; nothing is started:
 Rule 1: all errors are shown, not only the first; only errors make the exit status 1.
@@ -65,6 +65,12 @@ class Coredns(Command):
     faults: Annotated[
         bool,
         flag("let rules of faults come through the control API (default: they are refused)"),
+    ] = False
+    reuseport: Annotated[
+        bool,
+        flag(
+            "let another server of this user have the same ports, so that one can replace the other"
+        ),
     ] = False
     v: Annotated[
         bool,
@@ -132,6 +138,7 @@ class Coredns(Command):
                 as_json=version() if as_json else None,
                 control=self.control,
                 faults=self.faults,
+                reuseport=self.reuseport,
             ),
         )
 

@@ -6,6 +6,7 @@ Rule: an existing interface is kept, so that the next pod uses that of the previ
 
 from __future__ import annotations
 
+from errno import EOPNOTSUPP
 from ipaddress import ip_address
 from typing import Annotated, Final
 
@@ -47,7 +48,10 @@ class Interface(Command):
                     off = "" if added else " is left out, because IPv6 is off here"
                     say(f"{name}: {address}{off}")
         except OSError as error:
-            raise OperatorError(
-                f"cannot create the interface {name}: {error.strerror or error}; this needs Linux and CAP_NET_ADMIN"
-            ) from None
+            needs = (
+                "the kernel module dummy is missing; on the node: modprobe dummy"
+                if error.errno == EOPNOTSUPP
+                else f"{error.strerror or error}; this needs Linux and CAP_NET_ADMIN"
+            )
+            raise OperatorError(f"cannot create the interface {name}: {needs}") from None
         return 0

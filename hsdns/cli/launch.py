@@ -227,6 +227,8 @@ class ServeOptions:
     keeps_queries: bool = False
     # The control API accepts rules of faults.
     faults: bool = False
+    # Other servers of this user may have the same ports.
+    reuseport: bool = False
     # The exit status if it cannot start.
     bad: int = 1
 
@@ -289,6 +291,7 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
             control=tuple(doors),
             keeps_queries=options.keeps_queries,
             faults=options.faults,
+            reuseport=options.reuseport,
         ),
         has_changed=start.files.have_changed,
         manager=ServiceManager.of(os.environ),

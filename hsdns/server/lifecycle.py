@@ -169,7 +169,8 @@ class ServerOptions(NamedTuple):
     `workers` threads answer at each UDP address if the compiled fast path is loaded.  With `watches_apart`, clusters
     are watched in a thread of its own, and a watchdog checks the loops.  `control` are addresses and their tokens as
     for Runtime.serve_control(), in addition to those in the Corefile; with `keeps_queries` the last queries are kept
-    before any page requests them, and with `faults` the control API accepts rules of faults.
+    before any page requests them, and with `faults` the control API accepts rules of faults.  With
+    `reuseport`, other servers of this user may have the same ports.
     """
 
     workers: int = 1
@@ -177,6 +178,7 @@ class ServerOptions(NamedTuple):
     control: tuple[tuple[str, str | None], ...] = ()
     keeps_queries: bool = False
     faults: bool = False
+    reuseport: bool = False
 
 
 def _url(host: str, port: int) -> str:
@@ -215,7 +217,7 @@ class Server:
         watch_thread: WatchThread | None = None,
         parts: ServerParts = ServerParts(),  # noqa: B008 - immutable
     ) -> None:
-        workers, watches_apart, self._control, keeps_queries, faults = options
+        workers, watches_apart, self._control, keeps_queries, faults, reuseport = options
         self.clock, self.in_thread, opener, http, self._processors = parts
         self.metrics = metrics or Registry()
         self.counters = Versions()
@@ -229,6 +231,7 @@ class Server:
         self.http = http(shares.pages)
         self._tasks, self._drains = Tasks(), Tasks()
         self.opener = opener(self.metrics, self._tasks.spawn, self.clock, workers, shares.clients)
+        self.opener.reuseport = reuseport
         self.recomputation = Recomputation(self.counters, self.clock, apart=watches_apart)
         self._watchdog = Watchdog(self.metrics, self.clock) if watches_apart else None
         self.watch_loop: WatchLoop | None = None

@@ -47,7 +47,9 @@ def compare(values: Any, schema: dict[str, Any], path: str) -> None:
     if "enum" in schema:
         assert values in schema["enum"], path
         return
-    assert isinstance(values, TYPES[schema["type"]]), path
+    # The first type is that of values.yaml; others are what people write, such as a port in quotes.
+    first = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
+    assert isinstance(values, TYPES[first]), path
     if "properties" in schema:
         assert schema["additionalProperties"] is False, path
         assert set(values) == set(schema["properties"]) - {"global"}, path

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import run
 from tests.support.manifests.known_fields import CLUSTER_WIDE, check
+from tests.support.namespaces.container import refusal
 from tests.support.plugins.corefiles import KUBEADM, assembled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -241,17 +244,21 @@ def test_the_sidecar_serves_only_its_own_pod() -> None:
 @pytest.mark.slow
 def test_the_node_local_server_has_one_address_everywhere() -> None:
     objects = kustomize("overlays/node-local")
-    pod = one(objects, "DaemonSet")["spec"]["template"]["spec"]
+    found = one(objects, "DaemonSet")["spec"]
+    pod = found["template"]["spec"]
     (container,), (creation,) = pod["containers"], pod["initContainers"]
-    address = container["readinessProbe"]["httpGet"]["host"]
-    assert container["livenessProbe"]["httpGet"]["host"] == address
+    address = container["livenessProbe"]["httpGet"]["host"]
+    # Two pods at once: a port on the host network is one that only one of them can have.
+    assert found["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert ("-reuseport" in container["args"], "ports" in container) == (True, False)
+    assert container["readinessProbe"]["exec"]["command"][-2:] == CONTROL
     flags = parse_flags(creation["args"][1:], interface.Interface.flags())
     assert isinstance(flags["address"], list)
     assert [ip_address(each).version for each in flags["address"]] == [4, 6]
     assert flags["address"][0] == address
     assert not ip_address(flags["address"][1]).is_global
     corefile = one(objects, "ConfigMap")["data"]["Corefile"]
-    for line in (f"bind {flags['name']} ", f"health {address}:8080 {{", f"ready {address}:8181\n"):
+    for line in (f"bind {flags['name']} ", f"health {address}:8080 {{"):
         assert line in corefile
 
 
@@ -296,6 +303,15 @@ def may_exec(api: RealApi, group: str) -> bool:
     status, found = api.ask("POST", path, {"spec": spec})
     assert status == 201, found
     return bool(found["status"]["allowed"])
+
+
+@pytest.mark.night
+@pytest.mark.skipif(bool(refusal()), reason=refusal() or "namespaces can be made")
+@pytest.mark.parametrize("how", [(), ("--by-hand",)])
+def test_no_lookup_fails_while_the_node_local_server_is_replaced(how: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "loadtest.handover", "2000", *how]
+    found = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, ""), found.stdout
 
 
 # --- the sidecar at work ---

@@ -106,9 +106,10 @@ def test_full_run(kind: Path) -> None:
         "exec hsdns-try -- hsdns lookup _https._tcp.kubernetes.default.svc.cluster.local srv",
         "exec hsdns-try -- hsdns lookup 10.96.0.1 ptr",
         "exec hsdns-try -- hsdns lookup example.org a",
+        "delete pod hsdns-try --ignore-not-found --wait=false",
+        "kind delete cluster --name hsdns",
     )
     assert order == sorted(order)
-    assert "delete pod hsdns-try --ignore-not-found --wait=false" in found.calls[-1]
     assert "answered by hsdns-0.0.0" in found.out + found.err
     assert yaml.safe_load((ROOT / "deploy/kind/config.yaml").read_text())["name"] == "hsdns"
 
@@ -122,6 +123,8 @@ def test_an_existing_image_and_cluster_are_used(kind: Path) -> None:
         "kind load docker-image --name mine ghcr.io/hsdns/hsdns:edge",
         "--context kind-mine",
     )
+    assert "set image deployment/coredns coredns=coredns/coredns:v1.14.7" in found.calls[-2]
+    assert "delete pod hsdns-try" in run_try(kind, "keep").calls[-1]
 
 
 @pytest.mark.parametrize(("given", "expected"), columns(TABLE, "try"))
@@ -130,6 +133,10 @@ def test_failures_are_explained(kind: Path, given: str, expected: str) -> None:
     found = run_try(kind, **environ)
     assert found.status == int("lookup example.org" not in given)
     assert expected in found.out + found.err
+    if any("set image" in call for call in found.calls):  # and undoes what it did
+        assert "set image deployment/coredns coredns=coredns/coredns:v1.14.7" in "".join(
+            found.calls[-2:]
+        )
 
 
 def test_other_words(kind: Path) -> None:

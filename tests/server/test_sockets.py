@@ -21,6 +21,7 @@ from hsdns.server.transport.sockets import (
     Settings,
     asked_endpoint,
     client_endpoint,
+    leave_port,
     open_all,
     open_both,
     open_tcp,
@@ -183,6 +184,19 @@ def counts(opened: BoundSockets, clients: int = 64) -> list[int]:
         except BlockingIOError:
             found.append(count)
     return found
+
+
+def test_a_second_server_takes_over_the_port() -> None:
+    """What comes after the first has left the port, and before it closes, is the second's."""
+    first = open_all(ListenAddress("127.0.0.1", 0), (), 2, reuseport=True)
+    second = open_all(ListenAddress(*first.local), (), 2, reuseport=True)
+    try:
+        for sock in first.udp:
+            leave_port(sock)
+        assert (sum(counts(first)), sum(counts(second))) == (0, 128)
+    finally:
+        first.close()
+        second.close()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

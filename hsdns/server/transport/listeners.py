@@ -140,7 +140,8 @@ class Opener:
     """Opens the query sockets of the process.
 
     `workers` threads answer at each UDP address for which the Corefile gives no number; `places` counts the TCP
-    connections of all listeners; `faults` has the effects of rules of faults on them.
+    connections of all listeners; `faults` has the effects of rules of faults on them.  With `reuseport`, which is set
+    before the first is opened, other servers of this user may have the same ports.
     """
 
     def __init__(
@@ -153,6 +154,7 @@ class Opener:
     ) -> None:
         self.clock = clock
         self.faults = ListenerFaults()
+        self.reuseport = False
         # The ports that the kernel chose before a restart, so that they stay the same.
         self.ports: Mapping[ListenAddress, int] = {}
         self._workers = workers
@@ -167,8 +169,6 @@ class Opener:
         # What HTTPS costs is not charged to TLS.
         self._over_tls = {each: shared._replace(credit=Credit()) for each in ("tls", "https")}
 
-    open_more_udp = staticmethod(open_more_udp)
-
     def count_workers(self, settings: Settings) -> int:
         """The number of UDP sockets of an address; one if the loop reads."""
         if IMPLEMENTATION != "rust":
@@ -179,7 +179,14 @@ class Opener:
         self, listen: ListenAddress, beside: Collection[socket.socket], workers: int
     ) -> BoundSockets:
         """Bind an address; raise ListenError."""
-        return open_all(listen._replace(port=self.ports.get(listen, listen.port)), beside, workers)
+        place = listen._replace(port=self.ports.get(listen, listen.port))
+        return open_all(place, beside, workers, reuseport=self.reuseport)
+
+    def open_more_udp(
+        self, listen: ListenAddress, beside: Collection[socket.socket], count: int
+    ) -> list[socket.socket]:
+        """Bind more sockets to an address that this process has; raise ListenError."""
+        return open_more_udp(listen, beside, count, reuseport=self.reuseport)
 
     def make(
         self, sockets: BoundSockets, processor: QueryProcessor, settings: Settings

@@ -7,7 +7,8 @@ Rule 2: a reply is sent from the address that the query was sent to (RFC 2181 se
         the kernel reports it with each datagram.
 Rule 3: SO_REUSEPORT is not set, because with it a second server on the port would start unnoticed and receive half of
         the queries.  It is set only on our own sockets of a port, while that port is bound both on one address and on
-        all addresses, and on the sockets of several workers, after the first of them was bound without it.
+        all addresses, and on the sockets of several workers, after the first of them was bound without it; and with
+        -reuseport on all sockets, for a server that replaces this one.
 
 The settings of a listener's sockets and connections, from the plugins of its blocks:
 Source: CoreDNS 1.14.7 core/dnsserver: of several blocks at one address, the last one with a value applies for times,
@@ -70,26 +71,27 @@ def open_tcp(listen: ListenAddress, *, shared: bool = False) -> socket.socket:
 
 
 def open_both(
-    listen: ListenAddress, beside: Collection[socket.socket] = ()
+    listen: ListenAddress, beside: Collection[socket.socket] = (), *, reuseport: bool = False
 ) -> tuple[socket.socket, socket.socket]:
     """Bind UDP and TCP to one address; port 0 chooses one that is free for both; raise ListenError.
 
     `beside` are the sockets that this process has on the same port of other addresses.
     """
+    shared = reuseport or bool(beside)
     tries = 16 if listen.port == 0 else 1
     with _sharing(beside):
         while True:
             tries -= 1
-            udp = open_udp(listen, shared=bool(beside))
+            udp = open_udp(listen, shared=shared)
             port: int = udp.getsockname()[1]
             try:
-                tcp = open_tcp(listen._replace(port=port), shared=bool(beside))
+                tcp = open_tcp(listen._replace(port=port), shared=shared)
             except ListenError:
                 udp.close()
                 if not tries:
                     raise
             else:
-                _share((udp, tcp), False)
+                _share((udp, tcp), reuseport)
                 return udp, tcp
 
 
@@ -119,16 +121,21 @@ class BoundSockets(NamedTuple):
 
 
 def open_all(
-    listen: ListenAddress, beside: Collection[socket.socket] = (), workers: int = 1
+    listen: ListenAddress,
+    beside: Collection[socket.socket] = (),
+    workers: int = 1,
+    *,
+    reuseport: bool = False,
 ) -> BoundSockets:
     """Bind this many UDP sockets and a TCP socket to one address; raise ListenError.
 
-    The first socket is bound without SO_REUSEPORT, so a second server is noticed; then it lets the others join it.
+    Without `reuseport`, the first socket is bound without SO_REUSEPORT, so a second server is noticed; then it lets the
+    others join it.
     """
     if listen.scheme != "dns":
         with _sharing(beside):
-            return BoundSockets([], open_tcp(listen, shared=bool(beside)))
-    udp, tcp = open_both(listen, beside)
+            return BoundSockets([], open_tcp(listen, shared=reuseport or bool(beside)))
+    udp, tcp = open_both(listen, beside, reuseport=reuseport)
     opened = BoundSockets([udp], tcp)
     bound = listen._replace(port=udp.getsockname()[1])
     try:
@@ -136,12 +143,16 @@ def open_all(
     except ListenError:
         opened.close()
         raise
-    _share(opened.udp, workers > 1)
+    _share(opened.udp, reuseport or workers > 1)
     return opened
 
 
 def open_more_udp(
-    listen: ListenAddress, beside: Collection[socket.socket], count: int
+    listen: ListenAddress,
+    beside: Collection[socket.socket],
+    count: int,
+    *,
+    reuseport: bool = False,
 ) -> list[socket.socket]:
     """Bind UDP sockets to an address that this process already has; raise ListenError."""
     opened: list[socket.socket] = []
@@ -152,7 +163,7 @@ def open_more_udp(
     except ListenError:
         BoundSockets(opened, None).close()
         raise
-    _share(opened, count > 1)
+    _share(opened, reuseport or count > 1)
     return opened
 
 
@@ -170,6 +181,16 @@ def _sharing(sockets: Collection[socket.socket]) -> Iterator[None]:
         yield
     finally:
         _share(alone, False)
+
+
+def leave_port(sock: socket.socket) -> None:
+    """Let the other sockets of the port, if there are any, have all further datagrams; it still sends.
+
+    The kernel takes a connected socket out of the choice (net/core/sock_reuseport.c); its own address sends nothing.
+    """
+    with contextlib.suppress(OSError):
+        if sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT):
+            sock.connect(sock.getsockname())
 
 
 def _share(sockets: Collection[socket.socket], shared: bool) -> None:

@@ -54,7 +54,7 @@ from hsdns.fastpath import Batch, MissQueue
 from hsdns.fastpath.miss_queue import client_of
 from hsdns.query import QueryProcessor
 from hsdns.server.transport.admission import NO_FAULTS, Admission, PendingQueries, QueueBound
-from hsdns.server.transport.sockets import asked_endpoint, client_endpoint
+from hsdns.server.transport.sockets import asked_endpoint, client_endpoint, leave_port
 
 log = logging.getLogger("hsdns.server")
 
@@ -129,6 +129,8 @@ class UdpListener:
 
     def stop_reading(self) -> None:
         """Process the datagrams that have already arrived, and no more; replies are still sent."""
+        for sock in self.sockets:
+            leave_port(sock)
         self._end_reading()
         if self._is_closed:
             return

@@ -53,6 +53,13 @@ def different(value: Any, facts: str) -> list[str]:
     for line in filter(None, facts.splitlines()):
         path, _, expected = line.partition(" = ")
         there = value_at(value, path)
-        if there != yaml.load(expected, yaml.BaseLoader) and (there, expected) != (None, "null"):
+        if _as_written(there) != yaml.load(expected, yaml.BaseLoader):
             found.append(f"{path} = {there}, not {expected}")
     return found
+
+
+def _as_written(value: Any) -> Any:
+    """A value with `null` for what is not there."""
+    if isinstance(value, list):
+        return [_as_written(each) for each in value]
+    return "null" if value is None else value

@@ -15,7 +15,7 @@
 //!         the chain, for a while: each is asked for twice.
 //! Rule 6: one thread receives for all workers.  The lock is held neither for a system call nor while a reply is made.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -28,21 +28,24 @@ use std::thread;
 use crate::batch::is_ipv6;
 use crate::entry::Terms;
 use crate::hit_counts::{BatchCounts, Durations, Hit};
-use crate::key::{AD, CD, HEADER_LEN, OPT, Query, RD, Reader, u16_at};
+use crate::key::{Query, Reader, u16_at};
 use crate::lock::{lock, read};
 use crate::outlet::Outlet;
 use crate::queue::{Client, Waiting, client_of};
 use crate::records::NXDOMAIN;
 use crate::system::{
-    Event, Message, Packet, Polled, Receiver, SignalsBlocked, monotonic, random,
-    set_receive_buffer, slice,
+    Event, Message, Packet, Polled, Receiver, SignalsBlocked, monotonic, set_receive_buffer, slice,
 };
 use crate::table::AnswerTable;
 use crate::tap::Answered;
 use crate::timing::{NANOSECONDS, Timing};
+use message::{message_of, question_of};
 use reply::{Bounds, Made};
+use state::{Accepted, Asker, Exchange, Port, State, hand_over};
 
+mod message;
 pub mod reply;
+mod state;
 
 const MAX_PORTS: usize = 4;
 const MAX_SENT: usize = 1024;
@@ -55,7 +58,6 @@ const MAX_UNUSUAL: u64 = 16;
 const REST: u64 = 10 * NANOSECONDS;
 const IDLE: u64 = NANOSECONDS;
 const RECEIVE_BUFFER_LEN: i32 = 1024 * 1024;
-const COOKIE: u16 = 10;
 
 /// In which order upstreams are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,70 +148,6 @@ pub struct Forwarder {
     is_paused: AtomicBool,
     wake: Event,
     state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    ports: Vec<Port>,
-    /// Whether the thread has to look at `ports` again.
-    is_changed: bool,
-    is_running: bool,
-    is_over: bool,
-    serial: u64,
-    turn: usize,
-    /// The port and the ID of what is outstanding for a question.
-    places: HashMap<Box<[u8]>, (u64, u16)>,
-    /// When an exchange is given up: port, ID and serial, the first one first.
-    due: VecDeque<(u64, u64, u16, u64)>,
-    clients: HashMap<Client, usize>,
-    waiting: usize,
-    forged: VecDeque<u64>,
-    suspects: VecDeque<(Box<[u8]>, u64)>,
-    entropy: Vec<u8>,
-}
-
-/// A socket with the queries that have been sent from it.
-struct Port {
-    serial: u64,
-    upstream: usize,
-    socket: Arc<UdpSocket>,
-    opened: u64,
-    used: u64,
-    sent: usize,
-    outstanding: HashMap<u16, Exchange>,
-    /// IDs of queries that have ended.
-    past: HashSet<u16>,
-    is_retired: bool,
-}
-
-/// A query without a reply yet.
-struct Exchange {
-    serial: u64,
-    upstream: usize,
-    sent_at: u64,
-    message: Vec<u8>,
-    askers: Vec<Asker>,
-}
-
-/// A client that waits, with what its reply needs.
-struct Asker {
-    outlet: Arc<Outlet>,
-    table: Arc<AnswerTable>,
-    route: Arc<Route>,
-    waiting: Waiting,
-    received: u64,
-}
-
-impl Drop for Asker {
-    fn drop(&mut self) {
-        self.outlet.note_pending(false);
-    }
-}
-
-impl Asker {
-    fn hand_over(self) {
-        self.outlet.hand_over(&self.waiting);
-    }
 }
 
 /// A reply to send.
@@ -677,269 +615,6 @@ fn send(replies: &[u8], sending: &[Sending]) {
             }]);
         }
     }
-}
-
-fn hand_over(ended: Vec<Exchange>) {
-    let askers = ended.into_iter().flat_map(|exchange| exchange.askers);
-    askers.for_each(Asker::hand_over);
-}
-
-/// A datagram that has been received.
-enum Accepted {
-    /// It is the reply to this query.
-    Ended(Exchange),
-    /// It is, or may be, a reply to an earlier one.
-    Late,
-    /// It is none, and came from this upstream.
-    Forged(usize),
-}
-
-impl State {
-    fn number(&mut self) -> Option<u16> {
-        if self.entropy.len() < 2 {
-            self.entropy = vec![0; 4096]; // a call of the kernel for each number would cost more than the number
-            if !random(&mut self.entropy) {
-                self.entropy.clear();
-            }
-        }
-        Some(u16::from_be_bytes([
-            self.entropy.pop()?,
-            self.entropy.pop()?,
-        ]))
-    }
-
-    /// A random ID that is not in use at a port.
-    fn new_id(&mut self, port: usize) -> Option<u16> {
-        loop {
-            let id = self.number()?;
-            if !self.ports[port].outstanding.contains_key(&id) {
-                return Some(id);
-            }
-        }
-    }
-
-    fn port(&mut self, serial: u64) -> Option<&mut Port> {
-        self.ports.iter_mut().find(|port| port.serial == serial)
-    }
-
-    fn exchange(&mut self, (port, id): (u64, u16)) -> Option<&mut Exchange> {
-        self.port(port)?.outstanding.get_mut(&id)
-    }
-
-    fn add(&mut self, client: Client) {
-        self.waiting += 1;
-        *self.clients.entry(client).or_default() += 1;
-    }
-
-    /// Expect no reply to a query any more.
-    fn end(&mut self, port: u64, id: u16) -> Option<Exchange> {
-        let port = self.port(port)?;
-        let exchange = port.outstanding.remove(&id)?;
-        port.past.insert(id);
-        self.is_changed |= port.is_retired && port.outstanding.is_empty();
-        self.places.remove(question_of(&exchange.message));
-        self.waiting -= exchange.askers.len();
-        for asker in &exchange.askers {
-            let client = client_of(asker.waiting.address());
-            if let Some(count) = self.clients.get_mut(&client) {
-                *count -= 1;
-                if *count == 0 {
-                    self.clients.remove(&client);
-                }
-            }
-        }
-        Some(exchange)
-    }
-
-    fn end_port(&mut self, serial: u64) -> Vec<Exchange> {
-        let ids: Vec<u16> = match self.port(serial) {
-            Some(port) => port.outstanding.keys().copied().collect(),
-            None => Vec::new(),
-        };
-        ids.into_iter()
-            .filter_map(|id| self.end(serial, id))
-            .collect()
-    }
-
-    fn end_all(&mut self) -> Vec<Exchange> {
-        let serials: Vec<u64> = self.ports.iter().map(|port| port.serial).collect();
-        serials
-            .into_iter()
-            .flat_map(|serial| self.end_port(serial))
-            .collect()
-    }
-
-    fn expire(&mut self, now: u64) -> Vec<Exchange> {
-        let mut ended = Vec::new();
-        while let Some(&(due, port, id, serial)) = self.due.front() {
-            let is_open = self
-                .exchange((port, id))
-                .is_some_and(|each| each.serial == serial);
-            if is_open && due > now {
-                break;
-            }
-            self.due.pop_front();
-            if is_open {
-                ended.extend(self.end(port, id));
-            }
-        }
-        ended
-    }
-
-    /// Send no more from sockets that are too old or have been idle for too long.
-    fn retire(&mut self, now: u64, max_age: u64, expire: u64) {
-        for port in &mut self.ports {
-            let is_idle = port.outstanding.is_empty() && now.saturating_sub(port.used) > expire;
-            port.is_retired |= now.saturating_sub(port.opened) > max_age || is_idle;
-            self.is_changed |= port.is_retired && port.outstanding.is_empty();
-        }
-    }
-
-    /// Close what is not needed; return whether the sockets have changed since the last call.
-    fn close_ports(&mut self, now: u64, expire: u64) -> bool {
-        self.retire(now, u64::MAX, expire);
-        let is_changed = std::mem::take(&mut self.is_changed);
-        if is_changed {
-            self.ports
-                .retain(|port| !port.is_retired || !port.outstanding.is_empty());
-        }
-        is_changed
-    }
-
-    /// Nanoseconds until there is something to do, without a datagram.
-    fn wait(&self, now: u64) -> i64 {
-        let idle = if self.ports.is_empty() {
-            60 * IDLE
-        } else {
-            IDLE
-        };
-        let due = self
-            .due
-            .front()
-            .map_or(u64::MAX, |&(due, ..)| due.saturating_sub(now));
-        i64::try_from(due.min(idle)).unwrap_or(i64::MAX).max(1)
-    }
-
-    fn accept(&mut self, serial: u64, datagram: &[u8]) -> Accepted {
-        let Some(port) = self.port(serial) else {
-            return Accepted::Late;
-        };
-        let upstream = port.upstream;
-        let id = u16::from_be_bytes([
-            datagram.first().copied().unwrap_or(0),
-            datagram.get(1).copied().unwrap_or(0),
-        ]);
-        match port.outstanding.get(&id) {
-            Some(exchange) if answers(datagram, question_of(&exchange.message)) => {
-                self.end(serial, id).map_or(Accepted::Late, Accepted::Ended)
-            }
-            None if port.past.contains(&id) => Accepted::Late,
-            _ => Accepted::Forged(upstream),
-        }
-    }
-
-    /// Note a forged datagram; return the exchange that it makes suspect, if there have been many.
-    fn note_forged(&mut self, port: u64, datagram: &[u8], now: u64) -> Vec<Exchange> {
-        self.forged.push_back(now);
-        if self.forged.len() > MAX_FORGED {
-            self.forged.pop_front();
-        }
-        let is_flood =
-            self.forged.len() == MAX_FORGED && now.saturating_sub(self.forged[0]) < NANOSECONDS;
-        if !is_flood {
-            return Vec::new();
-        }
-        let id = datagram.get(..2).map(|id| u16_at(id, 0));
-        let hit = id.and_then(|id| self.exchange((port, id)));
-        let question = hit.map(|exchange| question_of(&exchange.message).to_vec());
-        let question = question.or_else(|| asked(datagram));
-        let is_waiting = |question: &Vec<u8>| self.places.contains_key(&question[..]);
-        match question.filter(is_waiting) {
-            Some(question) => self.suspect(&question, now),
-            None => Vec::new(),
-        }
-    }
-
-    fn suspect(&mut self, question: &[u8], now: u64) -> Vec<Exchange> {
-        self.suspects
-            .retain(|(each, until)| **each != *question && now < *until);
-        self.suspects.push_back((question.into(), now + SUSPICION));
-        if self.suspects.len() > MAX_SUSPECTS {
-            self.suspects.pop_front();
-        }
-        let place = self.places.get(question).copied();
-        place
-            .and_then(|(port, id)| self.end(port, id))
-            .into_iter()
-            .collect()
-    }
-
-    fn is_suspect(&self, question: &[u8], now: u64) -> bool {
-        let mut suspects = self.suspects.iter();
-        suspects.any(|(each, until)| **each == *question && now < *until)
-    }
-}
-
-/// The query for the upstream, with an ID of 0; None if it is one for the chain.
-fn message_of(query: &Query<'_>) -> Option<Vec<u8>> {
-    if query.flags & RD == 0 || query.dnssec_ok() {
-        return None;
-    }
-    let mut options = query.edns.map_or(&[][..], |edns| edns.options);
-    while let [high, low, len_high, len_low, rest @ ..] = options {
-        if u16::from_be_bytes([*high, *low]) != COOKIE {
-            return None;
-        }
-        options = rest.get(usize::from(u16::from_be_bytes([*len_high, *len_low]))..)?;
-    }
-    let mut message = Vec::with_capacity(HEADER_LEN + query.question().len() + 11);
-    // AD: the upstream tells whether the data are authentic (RFC 6840 section 5.7).
-    let flags = query.flags & (RD | CD) | AD;
-    message.extend_from_slice(&[0, 0]);
-    message.extend_from_slice(&flags.to_be_bytes());
-    message.extend_from_slice(&[0, 1, 0, 0, 0, 0, 0, u8::from(query.edns.is_some())]);
-    message.extend_from_slice(query.qname());
-    message.extend_from_slice(&query.qtype().to_be_bytes());
-    message.extend_from_slice(&[0, 1]);
-    if let Some(edns) = query.edns {
-        message.push(0);
-        message.extend_from_slice(&OPT.to_be_bytes());
-        message.extend_from_slice(&edns.payload_size.to_be_bytes());
-        message.extend_from_slice(&[0; 6]);
-    }
-    Some(message)
-}
-
-/// The question of a message that message_of() made.
-fn question_of(message: &[u8]) -> &[u8] {
-    let opt_len = if message[11] == 0 { 0 } else { 11 };
-    &message[HEADER_LEN..message.len() - opt_len]
-}
-
-/// The first question of any datagram, in lower case.
-fn asked(datagram: &[u8]) -> Option<Vec<u8>> {
-    let mut at = HEADER_LEN;
-    while *datagram.get(at)? > 0 {
-        at += 1 + usize::from(datagram[at]);
-    }
-    let mut question = datagram.get(HEADER_LEN..at + 5)?.to_vec();
-    question[..at - HEADER_LEN].make_ascii_lowercase();
-    Some(question)
-}
-
-/// Whether a datagram is a reply to a question in lower case, or one to no question.
-fn answers(datagram: &[u8], question: &[u8]) -> bool {
-    if datagram.len() < HEADER_LEN || datagram[2] & 0x80 == 0 || datagram[4] > 0 {
-        return false;
-    }
-    if datagram[5] != 1 {
-        return datagram[5] == 0;
-    }
-    let (name, tail) = question.split_at(question.len() - 4);
-    let found = datagram.get(HEADER_LEN..HEADER_LEN + question.len());
-    found.is_some_and(|found| {
-        found[..name.len()].eq_ignore_ascii_case(name) && found[name.len()..] == *tail
-    })
 }
 
 /// Open a connected socket; the kernel chooses its port, and drops datagrams from other addresses.

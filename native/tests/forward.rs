@@ -1,6 +1,5 @@
 //! Which replies of an upstream are made for clients, how long they are stored, and which are left to the chain.
 
-#[allow(dead_code)] // other tests need more of it
 mod build;
 
 use build::{A, address, name, pointer, query, record, reply, soa_rdata};

@@ -6,6 +6,7 @@ import re
 import select
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -63,6 +64,12 @@ class Forwarding:
         self.client.send(wire)
         assert self.first(self.upstream), "it is left to the chain"
         return self.upstream.recvfrom(4096)
+
+    @property
+    def waiting(self) -> int:
+        """The number of clients that wait for the upstream."""
+        forwards = (each for each in self.server.configuration.plugins if isinstance(each, Forward))
+        return sum(each.compiled.waiting for each in forwards if each.compiled is not None)
 
     def first(self, sock: socket.socket) -> bool:
         """Whether a socket receives before the chain has a query."""
@@ -195,6 +202,9 @@ def test_what_an_upstream_sends(line: str) -> None:
         if "B" in asked:
             found["chain"] += server.answered() is None
             server.queue.take(1)
+        end = time.monotonic() + DEADLINE
+        while sent and server.waiting < len(wires) - found["chain"]:
+            assert time.monotonic() < end, "not all queries wait"
         for number, word in re.findall(r"(?:(\d+)\*)?(\w+)", sent):
             for _ in range(int(number or 1)):
                 server.upstream.sendto(datagram(query, word), address)

@@ -1,6 +1,6 @@
-"""Puts the pages of the rules into the site: they are files of the package, which `hsdns rule` shows too.
+"""Puts the rules into the site: a table on their page, and a page of each, which `hsdns rule` shows too.
 
-Path: mkdocs.yml -> here -> hsdns/rules/pages/.
+Path: mkdocs.yml -> here -> hsdns/rules/rule.py, hsdns/rules/pages/.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from hsdns.rules.rule import rules
 
 PAGES = Path(__file__).resolve().parents[2] / "hsdns" / "rules" / "pages"
 
@@ -30,6 +33,21 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         content = page.read_text() + "\n[All rules](../rules.md)\n"
         files.append(File.generated(config, f"rules/{_code(page)}.md", content=content))
     return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Add the table to the page of all rules."""
+    return markdown + table() if page.file.src_uri == "rules.md" else markdown
+
+
+def table() -> str:
+    """A row for each rule."""
+    lines = ["| rule | level | found | `-fix` |", "|---|---|---|---|"]
+    for rule in rules().values():
+        level = f"{rule.level}, preview" if rule.is_preview else rule.level
+        fixed = "yes" if rule.is_repaired else ""
+        lines.append(f"| [{rule.code}](rules/{rule.code}.md) | {level} | {rule.title} | {fixed} |")
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def _code(page: Path) -> str:

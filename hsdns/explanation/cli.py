@@ -49,7 +49,7 @@ from hsdns.cli.command import (
 )
 from hsdns.cli.source import ClusterCommand
 from hsdns.resolver import USUAL
-from hsdns.resolver.stubs import STUBS
+from hsdns.resolver.forwarders import FORWARDERS
 from hsdns.wire.iana import RRType, type_to_text
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class AskerCommand(ClusterCommand):
         ),
     ] = ""
     through: Annotated[
-        str, flag(f"what passes its queries on: {', '.join(STUBS)} (default: nothing)", "NAME")
+        str, flag(f"what passes its queries on: {', '.join(FORWARDERS)} (default: nothing)", "NAME")
     ] = ""
     search: Annotated[
         str, flag("search domains in place of those of resolv.conf", "DOMAIN,...")

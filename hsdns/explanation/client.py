@@ -25,6 +25,9 @@ from hsdns.corefile.tree import did_you_mean
 from hsdns.explanation.question import LookupQuestion, QuestionError, overridden
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS, model_of, usual
+from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders.forwarder import NOTHING, Between, Forwarder, Registry
 from hsdns.resolver.model import (
     UNSEEN,
     Answer,
@@ -40,9 +43,6 @@ from hsdns.resolver.model import (
 from hsdns.resolver.musl import LINE_LEN
 from hsdns.resolver.report import LookupReport, report_of
 from hsdns.resolver.resolv_conf import POLICIES, PodDns, pod_resolv_conf, search_list, with_ndots
-from hsdns.resolver.stubs import STUBS
-from hsdns.resolver.stubs.coredns import NodeLocalDns
-from hsdns.resolver.stubs.stub import NOTHING, Between, Registry, Stub
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.client_pod import USUAL_DNS
 from hsdns.sources.manifests import Manifests
@@ -131,10 +131,10 @@ class Lookups:
     async def look_up(self, setting: Setting, name: str = "") -> LookupReport:
         """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
         model = model_of(setting.resolver, setting.text, Random(0), setting.through)
-        own = model.program if isinstance(model, Stub) else model
+        own = model.program if isinstance(model, Forwarder) else model
         own.has_ipv6 = setting.has_ipv6
         servers, blocked = model.conf.nameservers, frozenset(dict(setting.blocked))
-        if isinstance(model, Stub) and not model.captures:  # it is on the node
+        if isinstance(model, Forwarder) and not model.captures:  # it is on the node
             model.blocked, blocked = blocked, frozenset()
         unseen: dict[int, str] = {}
         reasons: dict[int, str] = {}
@@ -372,7 +372,7 @@ def _asks_another(pod: ClientPod, setting: Setting) -> str:
 
 def _other_server(pod: ClientPod, setting: Setting, failed: LookupReport) -> ClientCause | None:
     """The cause for a client that uses another server, whose answers are not seen."""
-    last = failed.queries[-1] if failed.queries else None
+    last = failed.seen[-1] if failed.seen else None
     if last is None or setting.is_seen(last.nameserver):
         return None
     cause = f"its dnsPolicy is {pod.dns.policy}, so it {_asks_another(pod, setting)}"
@@ -606,7 +606,7 @@ async def client_of(
         pod, text = None, node
     text = overridden(text, asking.search, asking.ndots)
     through = Between(asking.through)
-    if through.name and STUBS[through.name].captures:
+    if through.name and FORWARDERS[through.name].captures:
         through = Between(through.name, _registry(blocks, domain))
     elif not through.name and pod is not None and pod.has_cache:
         through = Between(NodeLocalDns.name, text=f"nameserver {pod.server}\n")

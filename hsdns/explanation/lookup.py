@@ -7,7 +7,7 @@ Rule: if changing one setting of the client makes the lookup succeed, the client
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -26,6 +26,7 @@ from hsdns.explanation.client import (
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import LookupQuestion
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
+from hsdns.resolver.forwarders.istio import service_of
 from hsdns.resolver.model import STILL_WAITING, UNSEEN, Packet, wire_of
 from hsdns.resolver.report import LookupReport
 from hsdns.wire import printable
@@ -72,8 +73,9 @@ async def explain_for_client(
     # A failure says more than what is not known.
     failed = sorted((each for each in reports if each.error), key=lambda each: each.error == UNSEEN)
     shown = failed[0] if failed else reports[0]
-    explained = await _explained(explainer, shown, question, now, problems)
-    decisive = _decisive(shown, explained, question.name)
+    whole = _known(asker, shown)
+    explained = await _explained(explainer, shown, question, now, problems, whole)
+    decisive = _decisive(shown, explained, question.name, whole)
     cause, needed, todo = "", list(decisive.needed), decisive.todo
     is_blind = bool(decisive.blind) and decisive.outcome == "could not tell"
     if shown.error and not is_blind:
@@ -165,7 +167,7 @@ def _server_failure(
 def _taken(shown: LookupReport) -> list[str]:
     """The facts that a result depends on, but that were not seen."""
     found: dict[str, None] = {}
-    for each in shown.queries:
+    for each in shown.seen:
         if each.unseen == ASSUMED and may_be_elsewhere(each.name):
             found[f"{each.name} is {ASSUMED}, because another server answers it"] = None
         elif each.unseen == NOT_SEEN:
@@ -192,6 +194,9 @@ def _own_cause(
         cause = f"{cause}; {shown.why}"
     elif shown.error == UNSEEN and shown.why.endswith(cause):
         cause = shown.why
+    whole = {name: each for name, each in _known(asker, shown).items() if each == asked}
+    if whole and not shown.error:
+        return f"{cause}; {shown.through} answers {next(iter(whole))} by itself, without a query"
     if asked != question.name.removesuffix("."):
         made = f"the search list made {asked} of {question.name}"
         return f"{cause} ({made})" if cause.endswith("?") else f"{cause}; {made}"
@@ -208,6 +213,7 @@ async def _explained(
     question: LookupQuestion,
     now: float,
     problems: Sequence[str],
+    known: Mapping[str, str],
 ) -> list[Explanation]:
     """Each queried name in turn, with the type that has an answer."""
     found: dict[str, int] = {}
@@ -222,18 +228,28 @@ async def _explained(
         found[question.name] = question.types[0]
     return [
         await explainer.explain(Name.from_text(name), rrtype, now, problems)
-        for name, rrtype in found.items()
+        for name, rrtype in {known.get(each, each): found[each] for each in found}.items()
     ]
 
 
-def _decisive(shown: LookupReport, explained: Sequence[Explanation], name: str) -> Explanation:
+def _known(asker: Client, shown: LookupReport) -> dict[str, str]:
+    """The whole names of Services for names that a forwarder answers by itself."""
+    registry, passed = asker.through.registry, {each.name for each in shown.passed}
+    own = [each.name for each in shown.queries if each.name not in passed and registry]
+    return {each: service_of(each, shown.search, registry) or each for each in own}
+
+
+def _decisive(
+    shown: LookupReport, explained: Sequence[Explanation], name: str, known: Mapping[str, str]
+) -> Explanation:
     """The query that decided the result; among failed queries, the one that needs the fewest changes."""
     if not shown.error:
         last = next(
             each for each in reversed(shown.queries) if each.answer is not None and each.answer.addresses
         )  # fmt: skip
         names = {each.name.removesuffix("."): each for each in explained}
-        return names[Name.from_text(last.name).to_text().removesuffix(".")]
+        found = known.get(last.name, last.name)
+        return names[Name.from_text(found).to_text().removesuffix(".")]
 
     best = min(explained, key=_lacks)
     unseen = [

@@ -14,8 +14,8 @@ from hsdns.cluster.address import reverse_name
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
 from hsdns.resolver import MODELS, looks_up, usual
+from hsdns.resolver.forwarders import FORWARDERS
 from hsdns.resolver.resolv_conf import with_ndots
-from hsdns.resolver.stubs import STUBS
 from hsdns.wire import is_address
 from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
@@ -70,7 +70,7 @@ class LookupQuestion(NamedTuple):
 
     `pod` is NAMESPACE/NAME, or empty; `resolv_conf` is the text of the program's file, or with a pod that of its node.
     `search` (comma-separated) and `ndots` override its settings.  `cluster_dns` is the address of the cluster's DNS as
-    the kubelet writes it, empty for the address of the Service.  `through` names a stub between, or is empty.
+    the kubelet writes it, empty for the address of the Service.  `through` names a forwarder between, or is empty.
     """
 
     name: str
@@ -146,10 +146,10 @@ def read_name(name: str, rrtype: str = "") -> tuple[str, tuple[int, ...]]:
 
 
 def read_through(chosen: str) -> str:
-    """The name of a stub, or nothing; raise QuestionError."""
-    if chosen and chosen not in STUBS:
-        hint = did_you_mean(chosen, STUBS) or f"; there are {', '.join(STUBS)}"
-        raise QuestionError(f'there is no model of a stub resolver "{chosen}"{hint}')
+    """The name of a forwarder, or nothing; raise QuestionError."""
+    if chosen and chosen not in FORWARDERS:
+        hint = did_you_mean(chosen, FORWARDERS) or f"; there are {', '.join(FORWARDERS)}"
+        raise QuestionError(f'there is no model of a forwarder "{chosen}"{hint}')
     return chosen
 
 

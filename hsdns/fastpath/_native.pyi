@@ -73,7 +73,7 @@ class AnswerTableStatistics(NamedTuple):
     stale: int
     evicted: int
     not_plain: int
-    forwarded: list[tuple[int, int]]
+    forwarded: Sequence[tuple[int, int]]
 
 class BatchStatistics(NamedTuple):
     received: int

@@ -96,7 +96,7 @@ class AnswerTableStatistics(NamedTuple):
     stale: int
     evicted: int
     not_plain: int
-    forwarded: list[tuple[int, int]] = []  # noqa: RUF012 - never changed
+    forwarded: Sequence[tuple[int, int]]
 
 
 class HitCounter:

@@ -270,7 +270,7 @@ class AnswerTable:
         """The contents of the table, and its counts so far."""
         return hit_counts.AnswerTableStatistics(
             len(self._entries), self._octets, self._hits, self._misses, self._negative_hits, self._stored,
-            self._refused, self._stale, self._evicted, self._not_plain,
+            self._refused, self._stale, self._evicted, self._not_plain, [],
         )  # fmt: skip
 
     def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:

@@ -24,6 +24,7 @@ from hsdns.load.schedule import SECOND, Schedule, Stage
 from hsdns.recording.entry import RecordedQuery
 from hsdns.recording.reader import BadRecording, Recording
 from hsdns.wire.decode import BadQuery, decode
+from hsdns.wire.dnstap import BEGIN
 from hsdns.wire.iana import Opcode, RRClass, type_from_text
 from hsdns.wire.message import AD, CD, RD
 from hsdns.wire.name import Name
@@ -135,7 +136,7 @@ def _queries(
         raise LoadError(
             f"-replay-port is for captures of packets, and {path} is none; leave it out"
         )
-    elif begin.startswith(dnstap.BEGIN):
+    elif begin.startswith(BEGIN):
         yield from _of_messages(path, left_out)
     elif cdns.NAME in begin:
         yield from _of_blocks(path, left_out)

@@ -24,6 +24,7 @@ ORDER: Final[tuple[str, ...]] = (
     "prometheus",  # before all plugins that answer, so that all replies are counted
     "errors",  # sees the errors of all later plugins; prometheus counts them
     "log",
+    "dnstap",  # after log, before all plugins that answer
     "cancel",  # first in CoreDNS; here it answers, and its replies are logged and counted
     "fault",  # after plugins that count and log replies, before those that answer: none stores a changed reply
     "local",  # before all sources: queries for names of this host reach none of them
@@ -60,6 +61,6 @@ ORDER: Final[tuple[str, ...]] = (
 # Directives of CoreDNS 1.14.7 that hsdns reports as unsupported instead of unknown.
 NOT_YET: Final[frozenset[str]] = frozenset(
     "geoip proxyproto quic grpc_server https3 trace "
-    "dnstap route53 "
+    "route53 "
     "azure clouddns etcd grpc on nomad".split()
 )

@@ -31,9 +31,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Protocol, Self, runtime_checkable
 
-from hsdns.chain import Next, Request
+from hsdns.chain import Handler, Next, Request, has
 from hsdns.corefile.keys import read_ip, zones_from_args
 from hsdns.corefile.properties import (
     Property,
@@ -276,6 +276,21 @@ BUDGET: Final = 5.0  # seconds; plugin/forward defaultTimeout
 ROUND_PAUSE: Final = 0.05
 
 
+@runtime_checkable
+class NotesForwarded(Protocol):
+    """A handler that is told what upstreams are asked and reply (`dnstap`)."""
+
+    def note_forwarded(
+        self,
+        request: Request,
+        server: tuple[str, int],
+        protocol: str,
+        asked: float,
+        reply: Reply | None,
+    ) -> None:
+        """Take a query to an address and port, sent at `asked` seconds since the epoch; None if it got no reply."""
+
+
 class Forward(Plugin):
     """Forwards queries, with one route for each `forward` of the block."""
 
@@ -285,6 +300,7 @@ class Forward(Plugin):
 
     def __init__(self, routes: tuple[Route, ...]) -> None:
         self.routes = routes
+        self._notes: list[NotesForwarded] = []
         self.compiled: Forwarder | None = None
         self._broken: Counter
         self._rejected: Counter
@@ -293,6 +309,10 @@ class Forward(Plugin):
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
         """Parse all `forward FROM TO...` of a block; files with nameservers are read here and not again."""
         return cls(tuple(read_route(directive, block) for directive in directives))
+
+    def find_handlers(self, handlers: Sequence[Handler]) -> None:
+        """Find those that are told what is forwarded."""
+        self._notes = [each for each in handlers if has(each, NotesForwarded)]
 
     async def start(self, runtime: Runtime) -> None:
         """Create the upstreams; raise CorefileError for unknown hosts.  Connections are opened by the first query."""
@@ -464,10 +484,16 @@ class Forward(Plugin):
     ) -> Reply:
         protocol, clock = route.protocol(request.protocol), self._runtime.clock
         limit = MAX_TCP_LEN if request.protocol == "tcp" else None
-        reply = await upstream.ask(request.query, protocol, deadline - clock(), limit)
-        left = deadline - clock()
-        if reply.tc and route.options["prefer_udp"] and protocol == "udp" and left > 0:
-            reply = await upstream.ask(request.query, "tcp", left)
+        asked, reply = self._runtime.wall(), None
+        try:
+            reply = await upstream.ask(request.query, protocol, deadline - clock(), limit)
+            left = deadline - clock()
+            if reply.tc and route.options["prefer_udp"] and protocol == "udp" and left > 0:
+                protocol, reply = "tcp", await upstream.ask(request.query, "tcp", left)
+        finally:
+            target = upstream.target
+            for each in self._notes:
+                each.note_forwarded(request, (target.address, target.port), protocol, asked, reply)
         return reply
 
 

@@ -63,7 +63,7 @@ class Tls(Plugin):
     def __init__(self, files: Files, position: Position) -> None:
         self.files = files
         self.position = position
-        self.context = _make_context(files, position)
+        self.context = make_context(files, position)
 
     @classmethod
     def setup(cls, directives: Sequence[Directive], block: Block) -> Self:
@@ -115,7 +115,8 @@ def _refuse_acme(directive: Directive) -> None:
             )
 
 
-def _make_context(files: Files, position: Position) -> ssl.SSLContext:
+def make_context(files: Files, position: Position) -> ssl.SSLContext:
+    """The context of a server; raise CorefileError with the position."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION

@@ -1,6 +1,6 @@
 """Models of how programs look names up: glibc, musl, Go, c-ares, dnspython, JNDI, nginx, and programs that use them.
 
-Path: resolver/cli.py -> here; nothing of the path of a query uses it.  stubs/ has what stands before the nameserver.
+Path: resolver/cli.py -> here; nothing of the path of a query uses it.  forwarders/ has what passes queries on.
 Rule 1: no sockets and no clocks: a model returns packets and takes answers, and the time is an argument.
 Rule 2: a model sends the packets that the program was measured to send (tests/resolver/test_traces.py); docs/resolve.md
         lists behaviour that was not measured.
@@ -15,6 +15,8 @@ from typing import Final
 
 from hsdns.resolver.cares import CAres
 from hsdns.resolver.dnspython import Dnspython, MongoDb
+from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders.forwarder import NOTHING, Between
 from hsdns.resolver.glibc import Glibc
 from hsdns.resolver.go import Go
 from hsdns.resolver.hickory import Hickory
@@ -38,8 +40,6 @@ from hsdns.resolver.programs import (
     NodeResolve,
     PythonSocket,
 )
-from hsdns.resolver.stubs import STUBS
-from hsdns.resolver.stubs.stub import NOTHING, Between
 from hsdns.wire.iana import RRType
 
 MODELS: Final[dict[str, type[Model]]] = {
@@ -62,16 +62,16 @@ def usual(types: Sequence[int]) -> tuple[str, ...]:
 
 
 def model_of(program: str, text: str, random: Random, through: Between = NOTHING) -> Model:
-    """The model of a program with a resolv.conf, or of a stub and the program."""
+    """The model of a program with a resolv.conf, or of a forwarder and the program."""
     if not through.name:
         return MODELS[program](text, random)
-    stub, seen = STUBS[through.name], text
-    if not stub.captures:  # it is the only nameserver
+    forwarder, seen = FORWARDERS[through.name], text
+    if not forwarder.captures:  # it is the only nameserver
         lines = text.splitlines(keepends=True)
         servers = [each for each in lines if each.split()[:1] == ["nameserver"]]
         seen = "".join(each for each in lines if each not in servers[1:])
     own = MODELS[program](seen, random)
-    return stub(through.text or text, random, own, through.registry)
+    return forwarder(through.text or text, random, own, through.registry)
 
 
 def looks_up(name: str, types: Sequence[int]) -> bool:

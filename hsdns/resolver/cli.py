@@ -27,9 +27,9 @@ from hsdns.colours import GREEN, RED
 from hsdns.errors import OperatorError
 from hsdns.explanation.cli import RESOLV_CONF, AskerCommand, explain_running, name_at, say_meant
 from hsdns.resolver import model_of
+from hsdns.resolver.forwarders.forwarder import Between
 from hsdns.resolver.model import UNSEEN, Packet, look_up, wire_of
 from hsdns.resolver.report import LookupReport, as_list, as_table, report_of
-from hsdns.resolver.stubs.stub import Between
 from hsdns.wire.iana import type_to_text
 
 if TYPE_CHECKING:

@@ -259,7 +259,8 @@ async def look_up(model: Model, name: str, types: Sequence[int], transport: Tran
             try:
                 deadline = lookup.send(arrival)
             except StopIteration as end:
-                result = end.value
+                # A model may have a kind of error of its own.
+                result = end.value._replace(error=str(end.value.error))
             sent = model.outbox[:]
             model.outbox.clear()
             for packet in sent:

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
+from hsdns.resolver.forwarders.forwarder import Forwarder
 from hsdns.resolver.model import UNSEEN, Answer, Keeps, Model, Packet, Trace
-from hsdns.resolver.stubs.stub import Stub
 from hsdns.wire.iana import rcode_to_text, type_to_text
 
 
@@ -48,8 +48,8 @@ class LookupReport(msgspec.Struct, frozen=True):
     """A whole lookup; `error` is the program's error if it gets no addresses, in the words of its library.
 
     `addresses` are the records of another type.  `keeps` is for how many seconds the program may use a record that is
-    removed, null if for ever, and `keeps_why` says why.  `through` names the stub that the program queries, if there is
-    one, and `passed` has the queries that it passes on.
+    removed, null if for ever, and `keeps_why` says why.  `through` names a forwarder that the program queries, and
+    `passed` has the queries that it passes on.
     """
 
     resolver: str
@@ -67,10 +67,14 @@ class LookupReport(msgspec.Struct, frozen=True):
     passed: list[QueryReport] = []
 
     @property
+    def seen(self) -> list[QueryReport]:
+        """The queries that nameservers get."""
+        return self.passed if self.through else self.queries
+
+    @property
     def has_reply(self) -> bool:
-        """Whether any query was answered."""
-        seen = self.passed if self.through else self.queries
-        return any(each.answer is not None and each.answer.rcode is not None for each in seen)
+        """Whether a nameserver has answered."""
+        return any(each.answer is not None and each.answer.rcode is not None for each in self.seen)
 
 
 def report_of(model: Model, trace: Trace, unseen: Mapping[int, str] | None = None) -> LookupReport:
@@ -80,19 +84,19 @@ def report_of(model: Model, trace: Trace, unseen: Mapping[int, str] | None = Non
     passed = [_query(each, servers[each.server], answers, unseen) for each in trace.packets]
     queries, through, remarks = passed, "", list[str]()
     keeps, why = _keeps(answers, model.keeps), model.keeps.why
-    if isinstance(model, Stub):
-        through, stub, model = model.name, model, model.program
-        told = {id(packet): (at, answer) for at, packet, answer in reversed(stub.told)}
+    if isinstance(model, Forwarder):
+        through, forwarder, model = model.name, model, model.program
+        told = {id(packet): (at, answer) for at, packet, answer in reversed(forwarder.told)}
         whose = {(each.name, each.rrtype): unseen.get(id(each), "") for each in trace.packets}
-        unseen = {id(each): whose.get((each.name, each.rrtype), "") for each in stub.heard}
-        queries = [_query(each, through, told, unseen) for each in stub.heard]
+        unseen = {id(each): whose.get((each.name, each.rrtype), "") for each in forwarder.heard}
+        queries = [_query(each, through, told, unseen) for each in forwarder.heard]
         own = model.keeps
         if keeps:
             why = f"{through} {why.removeprefix('it ')}" + f", and {own.why}" * bool(own.most)
         else:
             why = own.why
         keeps = max(_keeps(told, own), keeps + own.least * bool(keeps))
-        if stub.captures and not stub.registry:
+        if forwarder.captures and not forwarder.registry:
             remarks = [f"which Services {through} knows is not known: it passes all names on"]
     else:
         passed = []

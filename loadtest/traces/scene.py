@@ -36,7 +36,9 @@ FILES: Final = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
 SEARCH: Final = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
-KINDS: Final = dict.fromkeys(("search", "registry", "passed", "gone"), "host")  # as a program is told
+KINDS: Final = dict.fromkeys(
+    ("search", "registry", "passed", "gone"), "host"
+)  # as a program is told
 LONGEST: Final = 65.0  # seconds
 GONE_LONGEST: Final = 180.0  # seconds, of lookups in a row
 CHANGE_AT: Final = 0.1  # seconds, as `old0.1` and `new0.1` in scenarios.txt

@@ -1,6 +1,6 @@
-"""The tables of docs/programs.md, from the traces.
+"""The tables of docs/contributing/programs.md, from the traces.
 
-Path: `python -m loadtest.traces --page` -> here -> tests/resolver/traces/*.txt, docs/programs.md.
+Path: `python -m loadtest.traces --page` -> here -> tests/resolver/traces/*.txt, docs/contributing/programs.md.
 Rule 1: seconds are those of the first lookup, queries those of all lookups of a scenario.
 """
 
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from hsdns.resolver.stubs import STUBS
+from hsdns.resolver.forwarders import FORWARDERS
 from loadtest.summary import replaced
 from loadtest.traces.scene import programs, rows_of
 
@@ -58,7 +58,7 @@ def versions(folder: Path) -> str:
     told = [head.removeprefix("# ").rpartition("; Debian")[0].partition(": ") for head in heads]
     models = {name: row.model for name, row in programs().items()}
     rows = "".join(
-        f"\n| {name} | {version} | `-{'through' if models[name] in STUBS else 'program'} {models[name]}` |"
+        f"\n| {name} | {version} | `-{'through' if models[name] in FORWARDERS else 'program'} {models[name]}` |"
         for name, _, version in told
     )
     return f"| program | version | its model |\n| --- | --- | --- |{rows}"

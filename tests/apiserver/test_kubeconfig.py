@@ -308,24 +308,7 @@ async def test_the_real_process(tmp_path: Path) -> None:
     assert COMMAND[0] == sys.executable
 
 
-GOOD = """
-apiVersion: v1
-kind: Config
-current-context: lab
-contexts:
-- {name: lab, context: {cluster: one, user: jane}}
-- {name: production, context: {cluster: two}}
-- {name: lost, context: {cluster: nowhere, user: jane}}
-- {name: stranger, context: {cluster: one, user: nobody}}
-- {name: empty, context: {cluster: bare, user: jane}}
-clusters:
-- {name: one, cluster: {server: "https://one", certificate-authority: ca.crt}}
-- {name: two, cluster: {server: "https://two"}}
-- {name: bare, cluster: {}}
-users:
-- {name: jane, user: {token: hunter2, client-key: /etc/key, exec: {command: ./bin/login}}}
-- {name: joan, user: {token: second}}
-"""
+GOOD = Path(__file__).with_name("kubeconfig.yaml").read_text()
 
 
 def write(folder: Path, text: str) -> str:

@@ -20,19 +20,7 @@ from hsdns.testing import Cluster
 from loadtest.ports import free_port
 
 WEB = Path(__file__).with_name("audit.yaml").read_text()
-DNS = """
-apiVersion: v1
-kind: Service
-metadata: {name: kube-dns, namespace: kube-system}
-spec: {clusterIP: 10.96.0.10, ports: [{name: dns, port: 53, protocol: UDP}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: kube-dns-1, namespace: kube-system, labels: {kubernetes.io/service-name: kube-dns}}
-addressType: IPv4
-ports: [{name: dns, port: 53, protocol: UDP}]
-endpoints: [{addresses: [10.244.0.2]}]
-"""
+DNS = Path(__file__).with_name("audit_dns.yaml").read_text()
 RATE = ("-rate", "100", "-absent", "2", "-slow", "60s")  # the machine may be busy
 
 

@@ -70,22 +70,7 @@ for each in "${{COMPREPLY[@]}}"; do [[ -d $each ]] && each+=/; echo "$each"; don
 
 
 # An interactive zsh that writes into a file what its completion offers, and ends after the first one.
-ZSH_RC = """
-PS1= PS2=
-autoload -Uz compinit; compinit -u -D
-source ./script
-compadd() {
-    local -a offered
-    if (( ! ${@[(I)-[OAD]]} )); then
-        builtin compadd -O offered "$@"
-        print -rl -- "${offered[@]}" >> offered
-    fi
-    builtin compadd "$@"
-}
-finish() { zle complete-word; print DONE; exit }
-zle -N finish; bindkey '^I' finish
-print READY
-"""
+ZSH_RC = Path(__file__).with_name("zshrc").read_text()
 # What types into it, on a terminal of its own.
 ZSH_DRIVER = """
 zmodload zsh/zpty

@@ -184,23 +184,7 @@ def test_without_a_place_for_a_control_socket(
 # --- the process ---
 
 
-SHOP = """
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: None, selector: {app: web}, ports: [{name: http, protocol: TCP, port: 80}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: mail, namespace: shop}
-spec: {type: ExternalName, externalName: mx.example.org}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: web-0, namespace: shop, labels: {app: web}}
-spec: {hostname: web-0, subdomain: web}
-status: {podIP: 10.244.0.7, phase: Running, conditions: [{type: Ready, status: "True"}]}
-"""
+SHOP = Path(__file__).with_name("serve.yaml").read_text()
 
 
 class Process:

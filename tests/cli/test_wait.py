@@ -149,18 +149,7 @@ def test_an_endpoint_that_comes_later(
     assert found["servers"][0]["records"] == ["10.0.0.3"]
 
 
-MANIFEST = """
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: None, selector: {app: web}, ports: [{port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-endpoints:
-"""
+MANIFEST = Path(__file__).with_name("wait.yaml").read_text()
 
 
 @pytest.mark.sockets
@@ -179,17 +168,7 @@ def test_manifests(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 of 2 endpoints" in lines[2]
 
 
-PENDING = """
-apiVersion: v1
-kind: Service
-metadata: {name: late, namespace: shop}
-spec: {clusterIP: None, selector: {app: late}, ports: [{port: 80}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: late-0, namespace: shop, labels: {app: late}}
-status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", message: no node fits}]}
-"""
+PENDING = Path(__file__).with_name("wait_pending.yaml").read_text()
 
 
 @pytest.mark.sockets

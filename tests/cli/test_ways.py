@@ -30,19 +30,7 @@ from tests.support.tables import columns
 
 WAYS = ("two servers", "server", "pod", "context", "one namespace", "resolv.conf", "nothing")
 READ = ("services", "endpointslices", "namespaces", "pods")
-WEB = """
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: web, namespace: shop, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-endpoints: [{addresses: [10.0.0.1]}]
-ports: [{name: http, protocol: TCP, port: 80}]
-"""
+WEB = Path(__file__).with_name("ways.yaml").read_text()
 COREFILE = """cluster.local {
     bind 127.0.0.1
     control hsdns/1.sock

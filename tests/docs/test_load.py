@@ -35,24 +35,7 @@ FENCES = re.findall(r"^```text\n(.*?)^```", "".join(SECTIONS), re.DOTALL | re.MU
 COMMANDS = [each for fence in FENCES for each in fence.splitlines() if each.startswith("hsdns load")]  # fmt: skip
 SHOWN = [fence for fence in FENCES if fence.startswith("$ ")]
 ZONE = "shop.svc.cluster.local"
-SHOP = """
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: 10.96.7.7, ports: [{name: http, port: 80}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: db, namespace: shop}
-spec: {clusterIP: None, ports: [{name: sql, port: 5432}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: db-1, namespace: shop, labels: {kubernetes.io/service-name: db}}
-addressType: IPv4
-endpoints: [{addresses: [10.1.0.1], conditions: {ready: true}}, {addresses: [10.1.0.2], conditions: {ready: true}}]
-ports: [{name: sql, port: 5432, protocol: TCP}]
-"""
+SHOP = Path(__file__).with_name("load.yaml").read_text()
 ASKED = [(f"{name}.{ZONE}", qtype) for name, qtype in (("web", "A"), ("db", "A"), ("no", "AAAA"))]
 pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from mkdocs.config import load_config
 from mkdocs.structure.files import Files
 
-from docs.hooks.rules import on_config, on_files
+from docs.hooks.rules import on_config, on_files, table
 from hsdns.rules.rule import rules
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,3 +26,4 @@ def test_the_hook_adds_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(on_files(Files([]), config=config))
     assert [each.src_uri for each in found] == [f"rules/{code}.md" for code in rules()]
     assert found[0].content_string.startswith(next(iter(rules().values())).text)
+    assert re.findall(r"\((rules/HS\d+\.md)\)", table()) == [each.src_uri for each in found]

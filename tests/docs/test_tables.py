@@ -10,7 +10,6 @@ from hsdns.faults.words import ACTIONS, OPTIONS, SELECTORS, read_rule
 from hsdns.recording import cli as replay
 from hsdns.recording.cli import Record
 from hsdns.recording.entry import NAMES
-from hsdns.rules.rule import rules
 from hsdns.sources.replay import SETTINGS
 from tests.cli.test_demo import BROKEN
 from tests.docs.test_examples import ROOT
@@ -46,14 +45,6 @@ def test_rules_of_faults_in_the_text_are_rules() -> None:
     assert len(examples) > 2
     for each in examples:
         read_rule(["drop", *each.split()])
-
-
-def test_every_rule_of_lint() -> None:
-    rows = "".join(
-        f"| [{rule.code}](rules/{rule.code}.md) | {rule.level}{', preview' if rule.is_preview else ''} | {rule.title} | {'yes' if rule.is_repaired else ''} |\n"
-        for rule in rules().values()
-    )
-    assert page("rules").endswith(f"|---|---|---|---|\n{rows}"), f"paste this:\n{rows}"
 
 
 def test_each_example_of_the_demo_is_judged() -> None:

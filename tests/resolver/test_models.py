@@ -10,18 +10,10 @@ import pytest
 
 from hsdns.resolver import MODELS, USUAL, model_of
 from hsdns.resolver.cares import CAres
-from hsdns.resolver.model import (
-    CLOSED,
-    Answer,
-    Fate,
-    Packet,
-    Trace,
-    candidates,
-    within,
-)
+from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders.forwarder import Between
+from hsdns.resolver.model import CLOSED, Answer, Fate, Packet, Trace, candidates, within
 from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
-from hsdns.resolver.stubs import STUBS
-from hsdns.resolver.stubs.stub import Between
 from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
 from tests.resolver.test_traces import ALL, MODEL_OF, PROGRAMS
 from tests.support.resolvers.lookups import trace_of
@@ -92,14 +84,6 @@ def test_within() -> None:
     assert sizes == {510: 29, 511: 30, 512: 30, 65535: 60}, "as many as fit, 31 + 30 * 16 octets"
 
 
-@pytest.mark.parametrize(("resolver", "types", "queries"), [("glibc", BOTH, 8), ("go", BOTH, 8)])
-def test_rotate_asks_all_servers(resolver: str, types: tuple[int, ...], queries: int) -> None:
-    text = "nameserver 1.1.1.1\nnameserver 2.2.2.2\noptions rotate\n"
-    found = trace_of(MODELS[resolver](text, Random(0)), "web.", types, lambda packet: None)
-    sent = [each.server for each in found.packets]
-    assert (len(sent), sent.count(0)) == (queries, queries // 2)
-
-
 def channel(model: CAres, name: str, fate: Fate) -> Trace:
     return trace_of(model, name, BOTH, lambda packet: fate, model.now)
 
@@ -131,7 +115,7 @@ def test_c_ares_waits_five_times_as_long_as_its_server_takes() -> None:
 def test_the_page_lists_the_programs() -> None:
     """The tables of docs/resolve.md, from the models."""
     page = (Path(__file__).parents[2] / "docs" / "resolve.md").read_text()
-    for table, models in (("programs", MODELS), ("stubs", STUBS)):
+    for table, models in (("programs", MODELS), ("forwarders", FORWARDERS)):
         _, _, rest = page.partition(f"<!-- {table}: begin -->\n\n")
         assert rest.partition(f"\n<!-- {table}: end -->")[0].splitlines()[2:] == [
             f"| `{each.name}` | {each.used_by} | {(each.__doc__ or '').splitlines()[0].rstrip('.')} | {each.keeps.text} |"

@@ -20,21 +20,13 @@ import pytest
 from hsdns.cluster.address import reverse_name
 from hsdns.resolver import MODELS, looks_up
 from hsdns.resolver.cares import BEHIND, CAres
-from hsdns.resolver.model import (
-    STILL_WAITING,
-    Answer,
-    Arrival,
-    Model,
-    Packet,
-    Result,
-    Waiting,
-)
+from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders.forwarder import Forwarder
+from hsdns.resolver.forwarders.resolved import ACCURACY, TIMEOUT
+from hsdns.resolver.model import STILL_WAITING, Answer, Arrival, Model, Packet, Result, Waiting
 from hsdns.resolver.musl import NO_ANSWER
 from hsdns.resolver.resolv_conf import Reader, switches
-from hsdns.resolver.stubs import STUBS
-from hsdns.resolver.stubs.resolved import ACCURACY, TIMEOUT
-from hsdns.resolver.stubs.stub import Stub
-from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_from_text
+from hsdns.wire.iana import RRType, rcode_from_text, rcode_to_text, type_from_text
 from loadtest.traces.scene import programs
 from tests.support.tables import section
 
@@ -51,9 +43,12 @@ def table(name: str) -> dict[str, str]:
     return {key.strip(): value for key, _, value in (line.partition(" => ") for line in lines)}
 
 
+GO_ON = table("programs that look a name up by themselves").keys()
 OWN_WORDS = table("programs whose errors have other words than those of the library").keys()
-SLOW = table("lookups through a stub, whose second query came when the first was answered").keys()  # fmt: skip
-LATER = table("numbers of lookups through a stub that asked again when the stub had given up")
+SLOW = table("lookups through a forwarder, whose second query came when the first was answered").keys()  # fmt: skip
+LATER = table(
+    "numbers of lookups through a forwarder that asked again when the forwarder had given up"
+)
 REGISTRY = {"web.shop.svc.cluster.local": ("198.51.100.1",)}
 ONE_EACH = {"curl", "wget-busybox", "nslookup-busybox"}  # that are started for each lookup
 ONE_ADDRESS = ("grpc-java", "grpc-python", "wget-busybox")  # that it connects to
@@ -61,10 +56,8 @@ WITHOUT_END = ("nothing yet", "still waiting", "after 60000 milliseconds")
 MODEL_OF = {name: row.model for name, row in programs().items()}
 NAMESERVERS = ("10.96.0.10", "127.0.0.3")
 TOLERANCE = 0.050  # seconds
-WHOLE_SECONDS = (
-    "repeat-ttl0",
-    "repeat-ttl1",
-)  # where it matters at which part of one a lookup began
+# where it matters at which part of a second a lookup began
+WHOLE_SECONDS = ("repeat-ttl0", "repeat-ttl1")
 NEXT = 2  # packets that may have overtaken each other
 NOISE = 0.004  # seconds between a packet's arrival and the end of a lookup
 KUBE = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
@@ -72,10 +65,8 @@ SCENARIOS = table("a scenario or its beginning, the name, and resolv.conf beside
 TWO_SERVERS = ("two-", "rotate")
 # seconds until the server replied
 DELAYS = {"two-srv1_nx_srv2_ok": (0.05, 0.1), "two-srv1_ok_srv2_nx_fast": (0.1, 0.0)}
-RCODES = {
-    "servfail": Rcode.SERVFAIL, "refused": Rcode.REFUSED, "notimp": Rcode.NOTIMP, "formerr": Rcode.FORMERR,
-    "NXDOMAIN": Rcode.NXDOMAIN,
-}  # fmt: skip
+ERRORS = ("servfail", "refused", "notimp", "formerr", "NXDOMAIN")
+RCODES = {each: rcode_from_text(each.upper()) for each in ERRORS}
 OVERTAKEN = table("replies that overtook each other: the order in which they arrived")
 UNREAD = table("packets that were on their way when the lookup ended, so that the server never read them")  # fmt: skip
 
@@ -101,7 +92,6 @@ class Trace(NamedTuple):
     asked: str
     types: tuple[int, ...]
     model: str = ""
-    is_of_program: bool = False
 
     def __str__(self) -> str:
         return f"{self.scenario} {self.resolver}"
@@ -114,9 +104,8 @@ def settings() -> dict[str, tuple[str, str, tuple[int, ...]]]:
     for name, kind, words, asked, _ in (line.split(" ; ") for line in lines):
         conf = words.strip().split()
         text = KUBE if "kube" in conf else ""
-        text += "".join(
-            f"options {each}\n" for each in conf if each not in ("kube", "two", "v4", "-")
-        )
+        options = [each for each in conf if each not in ("kube", "two", "v4", "-")]
+        text += "".join(f"options {each}\n" for each in options)
         servers = NAMESERVERS if "two" in conf else NAMESERVERS[:1]
         text += "".join(f"nameserver {each}\n" for each in servers)
         what = asked.split()[0]
@@ -134,7 +123,7 @@ def read_traces() -> Iterator[Trace]:
         for part in path.read_text().split("\n== ")[1:]:
             scenario, _ = part.split(maxsplit=1)
             if path != TRACES:
-                trace = read_trace(part, *rows[scenario])._replace(is_of_program=True)
+                trace = read_trace(part, *rows[scenario])
                 own = MODEL_OF[trace.resolver]
                 if trace.resolver == "go-cgo" and trace.types[0] in (RRType.SRV, RRType.TXT):
                     own = "go"  # the C library has none of these
@@ -163,13 +152,7 @@ def read_trace(part: str, conf: str, asked: str, types: tuple[int, ...]) -> Trac
             )  # fmt: skip
     results = tuple(line for line in lines if line.startswith("RESULT"))
     scenario, resolver = head.split()
-    if resolver in (
-        "envoy-strict",
-        "envoy-logical",
-        "grpc-go",
-        "grpc-java",
-        "grpc-python",
-    ):  # the next ones are of what it knows
+    if resolver in GO_ON:  # the next ones are of what it knows
         results = results[:1]
     return Trace(scenario, resolver, results, tuple(packets), conf, asked, types, resolver)
 
@@ -178,17 +161,17 @@ ALL = [
     each
     for each in read_traces()
     if not each.scenario.startswith("gone-")
-    and (each.model in STUBS or looks_up(each.model, each.types))
+    and (each.model in FORWARDERS or looks_up(each.model, each.types))
 ]
 
 
 class Client(Model):
-    """What asked the stub resolvers: both types from one socket, and what is not answered again after five seconds."""
+    """What asked the forwarders: both types from one socket, and what is not answered again after five seconds."""
 
     name = "client"
     reader = Reader("the client", switches("edns0", "use-vc"))
     is_slow = False  # it asks for the second type when the first is answered
-    is_late = False  # its timer ends after those of the stub
+    is_late = False  # its timer ends after those of the forwarder
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         over = "tcp" if "use-vc" in self.conf.flags else "udp"
@@ -254,16 +237,13 @@ class Chance(Random):
         is_last = packet is max(packets, key=lambda each: each.at)
         if packet.action not in ("drop", "hang") or (is_last and results[-1].endswith(WITHOUT_END)):
             return a
-        again = [
-            each.at
-            for each in packets
-            if each.name == packet.name and each.rrtype == packet.rrtype and each.at > packet.at
-        ]
+        after = [each for each in packets if each.at > packet.at]
+        asked = packet.name, packet.rrtype
+        again = [each.at for each in after if (each.name, each.rrtype) == asked]
         if not again and not is_last and not self._is_envoy:
             return b  # the other query ended the lookup
-        later = [each.at for each in packets if each.at > packet.at]
-        if not again and later and self._is_envoy:  # A begins where AAAA ends
-            again = later
+        if not again and self._is_envoy:  # A begins where AAAA ends
+            again = [each.at for each in after]
         end = again[0] if again else seconds(self._trace.results[0]) - NOISE
         if end - packet.at < 1:
             return b  # it was answered
@@ -275,9 +255,7 @@ class Chance(Random):
         assert isinstance(self.model, CAres)
         early = self.model.tick / 2
         found = 1 - (end - packet.at - early) / longest
-        if (
-            self._trace.resolver == "aiodns"
-        ):  # a thread of its own ends its waits, some of them early
+        if self._trace.resolver == "aiodns":  # a thread ends its waits, some of them early
             return max(found, a)
         assert a - 0.02 <= found <= b + 0.02 or self.model.tick
         return min(max(found, a), b)
@@ -291,7 +269,7 @@ class Chance(Random):
     def shuffle(self, x: MutableSequence[Any]) -> None:
         """As above."""
         packets = self._trace.packets
-        if isinstance(self.model, Stub):
+        if isinstance(self.model, Forwarder):
             asking = self.model.asking
             assert asking is not None
             packets = (*(each for each in self.left if each.rrtype == asking.rrtype), *packets)
@@ -351,10 +329,12 @@ class Replay:
         self.pairs: list[tuple[Logged, Packet]] = []
         self.results: list[tuple[float, float, Result]] = []  # began, ended
         self.chance = Chance(trace, phase)
-        if trace.model in STUBS:
+        if trace.model in FORWARDERS:
             self.client = Client(trace.conf, self.chance)
             self.client.is_slow = str(trace) in SLOW
-            self.model: Model = STUBS[trace.model](trace.conf, self.chance, self.client, REGISTRY)
+            self.model: Model = FORWARDERS[trace.model](
+                trace.conf, self.chance, self.client, REGISTRY
+            )
         else:
             self.model = MODELS[trace.model](trace.conf, self.chance)
         self.chance.model = self.model
@@ -373,7 +353,7 @@ class Replay:
                 self.model = self.chance.model = old.__class__(trace.conf, self.chance)
                 for kind in ("now", "_qids", "_udp_ports", "_tcp_ports"):
                     setattr(self.model, kind, getattr(old, kind))
-            if trace.model in STUBS:
+            if trace.model in FORWARDERS:
                 self.client.is_late = str(number) in LATER.get(str(trace), "").split()
             limit = span(result)[1] if result.endswith(WITHOUT_END) else math.inf
             if self._left and at is not None and number:  # it is when the recorder read of it
@@ -497,11 +477,9 @@ def check_results(trace: Trace, replay: Replay) -> None:
         elif trace.resolver in ONE_ADDRESS and not expected.startswith("wget"):
             assert ip_address(expected) in map(ip_address, result.addresses)
         elif " values" in expected or " records" in expected or re.fullmatch(r"[\d+]+", expected):
-            assert expected in (
+            assert re.split(" (?:values|records)", expected)[0] in (
                 str(count),
                 f"{count - v6}+{v6}",
-                f"{count} values",
-                f"{count} records",
             )
         elif not expected.startswith("wget: can't connect"):
             assert len(expected.split()) == count

@@ -384,22 +384,7 @@ async def test_without_file_notifications_polling_continues(
 # A pod of manifests: its own, or that of a workload, with what NetworkPolicies deny it.
 
 
-PODS = """
-apiVersion: v1
-kind: Pod
-metadata: {name: web, namespace: shop}
-spec: {hostNetwork: true, dnsConfig: {nameservers: [192.0.2.1]}}
-status: {phase: Running, podIP: 10.244.0.7, podIPs: [{ip: 10.244.0.7}]}
----
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: db, namespace: shop}
-spec:
-  replicas: 1
-  serviceName: db
-  selector: {matchLabels: {app: db}}
-  template: {metadata: {labels: {app: db}}, spec: {dnsPolicy: Default}}
-"""
+PODS = Path(__file__).with_name("pods.yaml").read_text()
 POLICY = """---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -439,21 +424,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert str(raised.value) == f"{tmp_path}/gone.yaml: cannot be read: No such file or directory"
 
 
-OPENSHIFT = """---
-apiVersion: v1
-kind: Service
-metadata: {name: dns-default, namespace: openshift-dns}
-spec:
-  clusterIP: 172.30.0.10
-  selector: {dns: default}
-  ports: [{name: dns, port: 53, protocol: UDP, targetPort: dns}, {name: dns-tcp, port: 53, protocol: TCP, targetPort: dns-tcp}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: dns-default-x, namespace: openshift-dns, labels: {dns: default}}
-spec: {containers: [{name: dns, ports: [{name: dns, containerPort: 5353, protocol: UDP}, {name: dns-tcp, containerPort: 5353}]}]}
-status: {phase: Running, podIP: 10.128.0.2, podIPs: [{ip: 10.128.0.2}]}
-"""
+OPENSHIFT = Path(__file__).with_name("openshift.yaml").read_text()
 
 
 def test_the_port_of_openshift(tmp_path: Path) -> None:

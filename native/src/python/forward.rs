@@ -30,7 +30,7 @@ impl Forwarder {
     #[pyo3(signature = (upstreams, policy, *, source, expire, max_age, max_ports, timeout, most))]
     #[allow(clippy::too_many_arguments)] // keywords
     fn new(
-        upstreams: Vec<(String, u16)>,
+        upstreams: Items<(String, u16)>,
         policy: &str,
         source: Option<&str>,
         expire: f64,
@@ -45,7 +45,7 @@ impl Forwarder {
             "sequential" => Policy::Sequential,
             _ => return Err(PyValueError::new_err(format!("no policy {policy}"))),
         };
-        let upstreams = upstreams.into_iter().map(|(address, port)| {
+        let upstreams = upstreams.0.into_iter().map(|(address, port)| {
             let address = address.parse().map_err(refused)?;
             Ok(SocketAddr::new(address, port))
         });

@@ -15,6 +15,7 @@ use build::{
 use build::{address, record, soa_rdata};
 use hsdns_native::batch::{ReplyControl, is_ipv6};
 use hsdns_native::entry::Terms;
+use hsdns_native::forward::reply::{Bounds, make};
 use hsdns_native::key::{Query, Reader};
 use hsdns_native::names::ClusterNames;
 use hsdns_native::pod_names::Counted;
@@ -105,6 +106,31 @@ impl Harness {
         self.ask(octets);
     }
 
+    /// The octets are the reply of an upstream.
+    fn forward(&self, asked: &[u8], octets: &[u8]) {
+        let bounds = Bounds { floor: 5, most: 30 };
+        let mut reader = Reader::default();
+        let query = reader.read(asked).expect("it is plain");
+        let Some(made) = make(&query, octets, true, bounds, bounds) else {
+            return;
+        };
+        check(&query, &made.wire, made.wire.len());
+        let timing = Some(Timing {
+            stored: 0,
+            ttl: made.ttl,
+            expires: u64::MAX,
+        });
+        let terms = Terms { timing, ..terms() };
+        let mut first = Vec::new();
+        let limit = query.udp_limit();
+        if self
+            .table
+            .store_first(&query, &made.wire, terms, limit, &mut first)
+        {
+            check(&query, &first, limit);
+        }
+    }
+
     /// The octets are a reply, and what follows the header and question of a reply.
     fn store(&self, octets: &[u8]) {
         let asked = query("www.example.org", AAAA);
@@ -120,6 +146,8 @@ impl Harness {
             }),
             ..self.terms()
         };
+        self.forward(&asked, octets);
+        self.forward(&asked, &spliced);
         for (answer, terms) in [octets, &spliced]
             .into_iter()
             .flat_map(|answer| [(answer, self.terms()), (answer, timed.clone())])

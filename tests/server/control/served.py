@@ -33,19 +33,7 @@ kind: Service
 metadata: {name: web, namespace: shop}
 spec: {clusterIP: 10.96.7.7, ports: [{name: http, protocol: TCP, port: 80}]}
 """
-MORE = """
-apiVersion: v1
-kind: Service
-metadata: {name: db, namespace: shop}
-spec: {clusterIP: None, selector: {app: db}, ports: [{name: http, port: 80}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: db-0, namespace: shop, labels: {app: db}}
-spec: {hostname: db-0, subdomain: db}
-status:
-  {phase: Running, podIP: 10.244.0.1, podIPs: [{ip: 10.244.0.1}], conditions: [{type: Ready, status: "False", reason: ContainersNotReady}]}
-"""
+MORE = Path(__file__).with_name("served.yaml").read_text()
 BLOCK = """cluster.local in-addr.arpa {
     bind 127.0.0.1
     control c.sock

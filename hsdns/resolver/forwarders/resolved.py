@@ -1,6 +1,6 @@
 """systemd-resolved as the nameserver 127.0.0.53 of a host, or of pods that have the resolv.conf of their node.
 
-Path: stub.py -> here.
+Path: forwarder.py -> here.
 Source: measured with 252; src/resolve/resolved-dns-transaction.c, resolved-dns-server.c, resolved-dns-cache.c,
         resolved-dns-scope.c.
 Rule 1: all queries go to one nameserver, and to the next one after a silence, an error, or the end of a connection.  A
@@ -15,12 +15,19 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from math import inf
-from random import Random
 from typing import Final
 
-from hsdns.resolver.model import ADDRESS_LEN, FAILURES, Answer, Exchange, Keeps, Model, Packet
+from hsdns.resolver.forwarders.forwarder import Forwarder, Task
+from hsdns.resolver.model import (
+    ADDRESS_LEN,
+    CLOSED,
+    FAILURES,
+    Answer,
+    Exchange,
+    Keeps,
+    Packet,
+)
 from hsdns.resolver.resolv_conf import Reader
-from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub, Task
 from hsdns.wire.iana import Rcode
 
 ATTEMPTS: Final = 24
@@ -57,18 +64,17 @@ class _Server:
         self.verified = min(self.verified, level)
 
 
-class Resolved(Stub):
+class Resolved(Forwarder):
     """systemd-resolved 252 without DNSSEC, as in Debian, measured."""
 
     name = "systemd-resolved"
     reader = Reader("systemd-resolved", {}, most_servers=1 << 30, numbers=())
     used_by = "Ubuntu and Fedora hosts: nameserver 127.0.0.53"
+    answers_in_turn = False
     keeps = Keeps(0, MOST_TTL, "it keeps an answer for its TTL, at most for two hours")
 
-    def __init__(
-        self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
-    ) -> None:
-        super().__init__(text, random, program, registry)
+    def begin(self) -> None:
+        """Begin without anything known."""
         self._servers = [_Server(each) for each in self.conf.nameservers]
         self._current = self._servers[0]
         self._waiting: dict[tuple[str, int], list[Packet]] = {}
@@ -88,6 +94,8 @@ class Resolved(Stub):
         waiting = self._waiting.setdefault((name, query.rrtype), [])
         if all((each.port, each.qid) != (query.port, query.qid) for each in waiting):
             waiting.append(query)
+        if query.transport == "tcp":
+            self.run(self._close(query, waiting))
         if len(waiting) > 1 or waiting[0] is not query:
             return
         answer = yield from self._ask_servers(query)
@@ -95,6 +103,14 @@ class Resolved(Stub):
         for each in waiting if answer is not None else ():
             assert answer is not None
             self.tell(each, answer)
+
+    def _close(self, query: Packet, waiting: list[Packet]) -> Task:
+        """End a connection of the program that is idle for too long."""
+        end = self.now + IDLE + self.random.uniform(0, ACCURACY)
+        while self.now < end:
+            yield end
+        if waiting is self._waiting.get((query.name.lower(), query.rrtype)):
+            self.tell(query, CLOSED)
 
     def _is_local(self, name: str, rrtype: int) -> bool:
         if "." not in name:

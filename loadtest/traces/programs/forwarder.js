@@ -1,11 +1,11 @@
-// A stub resolver of a node, asked as a libc asks it, without the search list: HOW PROGRAM KIND NAME TIMES SECONDS
+// A forwarder, asked as a libc asks it, without the search list: HOW PROGRAM KIND NAME TIMES SECONDS
 // HOW: dnsmasq, coredns, nodelocaldns (CoreDNS as the node-local cache sets it up), resolved, istio (istio.go)
 const {spawn} = require("child_process");
 const dgram = require("dgram");
 const net = require("net");
 const fs = require("fs");
 const [how, program, kind, name, times, pause] = process.argv.slice(2);
-const folder = fs.mkdtempSync("/tmp/stub-");
+const folder = fs.mkdtempSync("/tmp/forwarder-");
 const conf = fs.readFileSync("/etc/resolv.conf", "utf8");
 const servers = [...conf.matchAll(/nameserver (\S+)/g)].map((each) => each[1]);
 const hasEdns = conf.includes("edns0");

@@ -3,7 +3,7 @@
 Path: resolver/cli.py, explanation/client.py -> here -> the program's model, and the queries that are passed on.
 Rule 1: `outbox` has what the nameservers of the resolv.conf see; `heard` and `told` have what the program sent and got.
 Rule 2: each query of the program is a task, a generator as a lookup is; a task gets all arrivals, and takes its own.
-Rule 3: the queries of one TCP connection are answered one after the other.
+Rule 3: the queries of one TCP connection are answered one after the other, unless answers_in_turn is false.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hsdns.wire.iana import Rcode
 
 Task = Generator[float | None, Arrival | None, None]
 Registry = Mapping[str, Sequence[str]]  # addresses of whole names of Services, in lower case
-READER: Final = Reader("a stub resolver", {}, most_servers=1 << 30, searches=False, numbers=())
+READER: Final = Reader("a forwarder", {}, most_servers=1 << 30, searches=False, numbers=())
 NO_REGISTRY: Final[Registry] = {}
 FAILED: Final = Answer(Rcode.SERVFAIL)
 UDP_SIZE: Final = 512  # octets of a reply without EDNS
 
 
 class Between(NamedTuple):
-    """A stub by its name, "" for none, the Services that it may know, and its resolv.conf, "" for the program's."""
+    """A forwarder by name, "" for none, the Services that it may know, and its resolv.conf, "" for the program's."""
 
     name: str = ""
     registry: Registry = NO_REGISTRY
@@ -38,11 +38,12 @@ class Between(NamedTuple):
 NOTHING: Final = Between()
 
 
-class Stub(Model):
-    """A stub resolver as the nameserver of a program, whose own nameservers are those of the resolv.conf."""
+class Forwarder(Model):
+    """A forwarder as the nameserver of a program, whose own nameservers are those of the resolv.conf."""
 
     reader = READER
     captures: ClassVar[bool] = False  # the queries to any nameserver, as it knows Services itself
+    answers_in_turn: ClassVar[bool] = True  # over TCP
 
     def __init__(
         self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
@@ -56,6 +57,10 @@ class Stub(Model):
         self._tasks: dict[Task, float] = {}  # until when each waits
         self._replies: deque[Arrival] = deque()
         self._lines: dict[str, deque[Packet]] = {}  # queries of a TCP connection
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin without anything known."""
 
     @abstractmethod
     def pass_on(self, query: Packet) -> Task:
@@ -96,12 +101,11 @@ class Stub(Model):
     def _hear(self, query: Packet) -> None:
         if query.transport in self.blocked:
             return
-        if query.transport == "tcp":
-            line = self._lines.setdefault(query.port, deque())
+        line = self._lines.setdefault(query.port, deque())
+        if query.transport == "tcp" and self.answers_in_turn:
             line.append(query)
-            if len(line) > 1:
-                return
-        self._begin(query)
+        if len(line) < 2:
+            self._begin(query)
 
     def _begin(self, query: Packet) -> None:
         self.asking = query
@@ -122,12 +126,12 @@ class Stub(Model):
             cut = answer.tc or len(found) < len(answer.addresses)
             answer = answer._replace(addresses=found, tc=cut)
         self._replies.append((query, answer))
-        if query.transport == "tcp":
-            line = self._lines[query.port]
+        line = self._lines[query.port]
+        if answer.is_closed:
+            line.clear()
+        elif line:
             line.popleft()
-            if answer.is_closed:
-                line.clear()
-            elif line:
+            if line:
                 self._begin(line[0])
 
     def ask(self, query: Packet, until: float | None) -> Exchange:

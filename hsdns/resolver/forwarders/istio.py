@@ -1,6 +1,6 @@
 """The DNS capture of Istio's agent: it takes all queries of a pod, whatever their nameserver.
 
-Path: stub.py -> here.
+Path: forwarder.py -> here.
 Source: measured with 1.27; pkg/dns/client/dns.go.
 Rule 1: addresses of a Service in the registry are answered without a query, by its whole name, NAME.NAMESPACE,
         NAME.NAMESPACE.svc, in its namespace NAME, and each of these with the first search domain.
@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from hsdns.resolver.forwarders.forwarder import FAILED, Forwarder, Registry, Task
 from hsdns.resolver.model import ADDRESS_LEN, Answer, Keeps, Packet
-from hsdns.resolver.stubs.stub import FAILED, Stub, Task
 from hsdns.wire.iana import RRType
 
 TIMEOUT: Final = 5.0  # seconds for each nameserver
 TTL: Final = 30  # seconds
 
 
-class Istio(Stub):
+class Istio(Forwarder):
     """DNS capture of Istio's agent, a build of August 2026, measured."""
 
     name = "istio"
@@ -31,9 +31,10 @@ class Istio(Stub):
 
     def pass_on(self, query: Packet) -> Task:
         """Answer from the registry, or ask the nameservers."""
-        found = self._registered(query.name.lower())
-        if found is not None and query.rrtype in ADDRESS_LEN:
-            own = tuple(each for each in found if (":" in each) == (query.rrtype == RRType.AAAA))
+        known = service_of(query.name, self.program.conf.search, self.registry)
+        if known and query.rrtype in ADDRESS_LEN:
+            is_v6 = query.rrtype == RRType.AAAA
+            own = tuple(each for each in self.registry[known] if (":" in each) == is_v6)
             self.tell(query, Answer(addresses=own, ttl=TTL))
             return
         servers = list(range(len(self.conf.nameservers)))
@@ -46,18 +47,16 @@ class Istio(Stub):
                 return
         self.tell(query, FAILED)
 
-    def _registered(self, name: str) -> Sequence[str] | None:
-        """The addresses of the Service that a name means, None for others."""
-        search = self.program.conf.search
-        first = search[0].removesuffix(".") if search else ""
-        names = [name]
-        if first and name.endswith(f".{first}"):
-            names.append(name.removesuffix(f".{first}"))
-        own, _, domain = first.partition(".svc.")
-        for each in names:
-            tried = [each, f"{each}.svc.{domain}", f"{each}.{domain}"]
-            tried += [f"{each}.{own}.svc.{domain}"] if "." not in each else []
-            for one in tried:
-                if one in self.registry:
-                    return self.registry[one]
-        return None
+
+def service_of(name: str, search: Sequence[str], registry: Registry) -> str:
+    """The whole name of the Service that the agent takes a name for, "" for none, by the search list of its pod."""
+    first = search[0].removesuffix(".").lower() if search else ""
+    own, _, domain = first.partition(".svc.")
+    name = name.lower()
+    for each in dict.fromkeys((name, name.removesuffix(f".{first}"))):
+        tried = [each, f"{each}.svc.{domain}", f"{each}.{domain}"]
+        tried += [] if "." in each else [f"{each}.{own}.svc.{domain}"]
+        for one in tried:
+            if one in registry:
+                return one
+    return ""

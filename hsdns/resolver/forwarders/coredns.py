@@ -1,6 +1,6 @@
-"""CoreDNS as a stub resolver, with `forward` and `cache`, and NodeLocal DNSCache, which is a CoreDNS with force_tcp.
+"""CoreDNS as a forwarder, with `forward` and `cache`, and NodeLocal DNSCache, which is a CoreDNS with force_tcp.
 
-Path: stub.py -> here.
+Path: forwarder.py -> here.
 Source: measured with 1.14.7; plugin/forward/forward.go, plugin/pkg/proxy/connect.go and health.go, plugin/cache.
 Rule 1: each query goes to the nameservers in random order, two seconds each, twice at most and for five seconds.  Only
         silence and the end of a connection lead to the next one; any reply is taken.
@@ -12,11 +12,10 @@ Rule 3: answers are kept for their TTL, but five seconds at least; truncated one
 from __future__ import annotations
 
 from collections import defaultdict
-from random import Random
 from typing import ClassVar, Final
 
-from hsdns.resolver.model import Answer, Exchange, Keeps, Model, Packet
-from hsdns.resolver.stubs.stub import FAILED, NO_REGISTRY, Registry, Stub, Task
+from hsdns.resolver.forwarders.forwarder import FAILED, Forwarder, Task
+from hsdns.resolver.model import Answer, Exchange, Keeps, Packet
 from hsdns.wire.iana import Rcode, RRType
 
 TRY: Final = 2.0  # seconds for a reply
@@ -29,7 +28,7 @@ LEAST_TTL, FAILURE_TTL = 5, 5  # seconds
 KEPT: Final = {Rcode.SERVFAIL: FAILURE_TTL, Rcode.NOTIMP: FAILURE_TTL}
 
 
-class CoreDns(Stub):
+class CoreDns(Forwarder):
     """CoreDNS 1.14 with `forward . /etc/resolv.conf` and `cache 30`, measured."""
 
     name = "coredns"
@@ -38,10 +37,8 @@ class CoreDns(Stub):
     over: ClassVar[str] = ""  # the transport to nameservers, "" for that of the query
     most_ttls: ClassVar[tuple[int, int]] = (30, 30)  # seconds: success, denial
 
-    def __init__(
-        self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
-    ) -> None:
-        super().__init__(text, random, program, registry)
+    def begin(self) -> None:
+        """Begin without anything known."""
         self._idle: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
         self._fails = [0] * len(self.conf.nameservers)
         self._probed: set[int] = set()

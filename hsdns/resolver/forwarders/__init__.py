@@ -2,19 +2,19 @@
 
 Path: resolver/__init__.py -> here.
 Rule 1: as in resolver/: no sockets, no clocks, and the packets that the program was measured to send.
-Rule 2: STUBS is the only list of them.
+Rule 2: FORWARDERS is the only list of them.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from hsdns.resolver.stubs.coredns import CoreDns, NodeLocalDns
-from hsdns.resolver.stubs.dnsmasq import Dnsmasq
-from hsdns.resolver.stubs.istio import Istio
-from hsdns.resolver.stubs.resolved import Resolved
-from hsdns.resolver.stubs.stub import Stub
+from hsdns.resolver.forwarders.coredns import CoreDns, NodeLocalDns
+from hsdns.resolver.forwarders.dnsmasq import Dnsmasq
+from hsdns.resolver.forwarders.forwarder import Forwarder
+from hsdns.resolver.forwarders.istio import Istio
+from hsdns.resolver.forwarders.resolved import Resolved
 
-STUBS: Final[dict[str, type[Stub]]] = {
+FORWARDERS: Final[dict[str, type[Forwarder]]] = {
     each.name: each for each in (NodeLocalDns, CoreDns, Dnsmasq, Resolved, Istio)
 }

@@ -1,6 +1,6 @@
 """dnsmasq as a node's or a pod's nameserver, as it runs without options about nameservers.
 
-Path: stub.py -> here.
+Path: forwarder.py -> here.
 Source: measured with 2.90; src/forward.c, src/cache.c, src/config.h.
 Rule 1: the nameserver that answered last is asked; all of them for the first query, each fiftieth, after 20 s, after a
         SERVFAIL or REFUSED, and when the program asks again.  The first reply counts, but REFUSED is the last choice.
@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from random import Random
 from typing import Final
 
-from hsdns.resolver.model import CLOSED, Answer, Keeps, Model, Packet
-from hsdns.resolver.stubs.stub import NO_REGISTRY, Registry, Stub, Task
+from hsdns.resolver.forwarders.forwarder import Forwarder, Task
+from hsdns.resolver.model import CLOSED, Answer, Keeps, Packet
 from hsdns.wire.iana import Rcode
 
 MOST_QUERIES: Final = 50  # to one nameserver, before all are tried
@@ -36,18 +35,16 @@ class _Record:
         self.ports: dict[int, str] = {}
 
 
-class Dnsmasq(Stub):
+class Dnsmasq(Forwarder):
     """dnsmasq 2.90, measured."""
 
     name = "dnsmasq"
     used_by = "dnsmasq on a node or in a pod"
     keeps = Keeps(0, inf, "it keeps an answer for its TTL")
 
-    def __init__(
-        self, text: str, random: Random, program: Model, registry: Registry = NO_REGISTRY
-    ) -> None:
-        super().__init__(text, random, program, registry)
-        self._phase = random.uniform(0, 1.0)  # of a second, at which its clock began
+    def begin(self) -> None:
+        """Begin without anything known."""
+        self._phase = self.random.uniform(0, 1.0)  # of a second, at which its clock began
         self._records: dict[tuple[object, ...], _Record] = {}
         self._cache: dict[tuple[str, int], tuple[int, Answer]] = {}
         # A process of its own serves a connection of the program: its connections, and its last nameserver.

@@ -14,11 +14,13 @@ from hsdns.cli import control_path
 from hsdns.cli.command import FlagError, complain, flag, say
 from hsdns.cli.coredns import WORKERS
 from hsdns.cli.source import (
+    DEMO,
     SourceOptions,
     check_sources,
     check_upstreams,
     corefile,
     corefile_source,
+    expect_demo,
     listen_hosts,
     recorded_header,
 )
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053
 DASHBOARD: Final = "127.0.0.1:8053"
+ON_PURPOSE: Final = (
+    "Names of namespace broken fail on purpose: hsdns doctor broken -source demo says why."
+)
 VARIABLE: Final = "HSDNS_LISTEN"  # the default of -listen, which the image sets to all addresses
 # The parts of a Corefile that correspond to flags that exclude -conf.
 IN_A_COREFILE: Final = {"listen": "bind", "forward": "forward", "log": "log"}
@@ -109,6 +114,9 @@ class Serve(SourceOptions):
         hosts: tuple[str, ...] = (DEFAULT_LISTEN,)
         if self.conf is None:
             hosts = listen_hosts(listen, variable, interface_addresses) or hosts
+        is_demo = self.conf is None and self.source in (None, [DEMO])
+        if is_demo:
+            expect_demo()
         objects = self.objects()
         header = recorded_header(objects)
         text = corefile(hosts, forward=self.forward, log=self.log, header=header)
@@ -124,7 +132,8 @@ class Serve(SourceOptions):
         command = shlex.join(["hsdns", "names", *conf, *source])
 
         def greet(configuration: Configuration, addresses: Addresses) -> list[str]:
-            return [launch.fast_path_line(count), *greeting(configuration, addresses, command)]
+            lines = [launch.fast_path_line(count), *greeting(configuration, addresses, command)]
+            return [*lines, *([ON_PURPOSE] if is_demo else [])]
 
         return launch.serve(
             corefile_source(self.conf, text),

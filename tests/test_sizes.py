@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_523,
     "hsdns/wire": 1_722,
     "loadtest": 7_838,
-    "tests": 60_073,
+    "tests": 59_978,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -473,17 +473,7 @@ GONE = Namespace(ObjectMeta(name="default", resource_version="9"))
 
 
 # Topology zones, the Services of a set of clusters, and how Services are reached from outside.
-EVERYTHING = """.:53 {
-bind 192.0.2.53
-k8s_external example.org 2.0.192.in-addr.arpa {
-headless
-}
-kubernetes cluster.local clusterset.local in-addr.arpa ip6.arpa {
-zonal
-multicluster clusterset.local
-}
-}
-"""
+EVERYTHING = Path(__file__).with_name("staleness.corefile").read_text()
 WEB_SET, DB_SET = "web.default.svc.clusterset.local.", "db.default.svc.clusterset.local."
 
 

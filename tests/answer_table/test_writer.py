@@ -5,6 +5,7 @@ Which blocks have their replies stored, and which of these replies.
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -197,17 +198,7 @@ def test_the_table_makes_room_for_the_caches_of_its_blocks_step_by_step(
     assert store(200)[-1] == CAPACITY
 
 
-EXPLAINED = """.:53 {
-    cache 30 {
-        disable success cluster.local
-        disable denial cluster.local
-    }
-    kubernetes cluster.local in-addr.arpa {
-        pods insecure
-        explain
-    }
-}
-"""
+EXPLAINED = Path(__file__).with_name("writer.corefile").read_text()
 
 
 def test_errors_are_for_those_with_edns_and_as_new_as_the_state(twin: ModuleType) -> None:

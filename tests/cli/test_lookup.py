@@ -12,17 +12,7 @@ from hsdns.ask import cli as lookup
 from hsdns.cli.command import FlagError
 from tests.server.loopback import ReloadableServer, running
 
-COREFILE = """. {
-bind 127.0.0.1
-hosts {
-192.0.2.7 a.example.org
-fallthrough
-}
-template IN TXT example.org {
-answer "{{ .Name }} 60 IN TXT hello"
-}
-}
-"""
+COREFILE = Path(__file__).with_name("lookup.corefile").read_text()
 
 
 @pytest.mark.sockets

@@ -22,20 +22,7 @@ from tests.support.namespaces import container
 from tests.support.namespaces.container import USER, Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
-COREFILE = """
-.:{port} {{
-    errors
-    health
-    ready
-    kubernetes cluster.local {{
-        source manifests /etc/coredns/web.yaml
-    }}
-    prometheus :9153
-    cache 30
-    reload
-    loadbalance
-}}
-"""
+COREFILE = Path(__file__).with_name("image.corefile").read_text()
 # Only a program that gives credentials needs the library.
 KUBECONFIG = """
 current-context: c

@@ -324,17 +324,7 @@ CLUSTER_DNS = """
     }
 }
 """
-OBJECTS = """
-{kind: Namespace, metadata: {name: shop}}
----
-{kind: Namespace, metadata: {name: other}}
----
-{kind: Service, metadata: {name: web, namespace: shop}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}
----
-{kind: Service, metadata: {name: alias, namespace: shop}, spec: {type: ExternalName, externalName: db.other.svc.cluster.local}}
----
-{kind: Service, metadata: {name: db, namespace: other}, spec: {clusterIP: 10.96.0.2, ports: [{port: 80}]}}
-"""
+OBJECTS = Path(__file__).with_name("manifests.txt").read_text()
 
 
 async def answers(folder: Path, *questions: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hsdns.chain import Endpoint
@@ -23,18 +25,7 @@ OBJECTS: list[Object] = [
     endpoint_slice("shop/web-1", "web", "10.0.0.1"),
 ]
 WEB = "web.shop.svc.cluster.local."
-COREFILE = """cluster.local {
-kubernetes {
-ttl 7
-}
-}
-. {
-forward . 192.0.2.53
-}
-loop.test {
-forward . 127.0.0.53 [::1]:5353
-}
-"""
+COREFILE = Path(__file__).with_name("explain.corefile").read_text()
 
 
 @pytest.mark.parametrize(

@@ -35,24 +35,7 @@ OBJECTS: list[Object] = [
     endpoint_slice("shop/big-1", "big", *(f"10.0.1.{number}" for number in range(60))),
     service("shop/outside", external="www.example.org"),
 ]
-COREFILE = """. {
-cache 30
-kubernetes cluster.local
-template ANY ANY nodata.test {
-rcode NOERROR
-}
-template ANY ANY fails.test {
-rcode SERVFAIL
-}
-template IN AAAA v4.test {
-rcode NXDOMAIN
-}
-template IN A v4.test {
-answer "{{ .Name }} 60 IN A 192.0.2.4"
-}
-forward . 192.0.2.53
-}
-"""
+COREFILE = Path(__file__).with_name("lookup.corefile").read_text()
 SHOP = PodDns("shop")
 
 

@@ -35,16 +35,7 @@ from tests.support.tables import columns, values
 
 TABLES = Path(__file__).with_name("tables.txt")
 WHERE = Position("Corefile", 2, 22)
-TEXT = """
-# a comment
-www.example.org
-192.0.2.1 3
-  192.0.2.2   1
-2001:db8::1 255
-
-Other.example.org.
-192.0.2.1 200
-"""
+TEXT = Path(__file__).with_name("loadbalance.txt").read_text()
 
 
 def shares(weights: Weights, *texts: str) -> list[int]:

@@ -22,16 +22,7 @@ from tests.support.cluster.objects import service, upserts
 from tests.support.coroutines.event_loops import DEADLINE
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, cluster_objects
 
-CLUSTERS = """cluster.local:53 shop.test:54 {
-    kubernetes cluster.local {
-        source synthetic services=1
-    }
-    template IN A shop.test
-}
-example.org:53 {
-    whoami
-}
-"""
+CLUSTERS = Path(__file__).with_name("state_faults.corefile").read_text()
 
 
 @pytest.mark.sockets

@@ -130,8 +130,8 @@ def draw_reply(draw: Callable[[st.SearchStrategy[Any]], Any], query: Query) -> b
     reply = Reply(
         draw(st.sampled_from([0, 0, 0, 3, 2])),
         answer=(*own, *answer[: draw(st.integers(0, 1))]),
-        authority=draw(RECORDS),
-        additional=draw(RECORDS),
+        authority=draw(st.just([]) | RECORDS),
+        additional=draw(st.just([]) | RECORDS),
         aa=draw(st.booleans()),
         ra=draw(st.booleans()),
         ad=draw(st.booleans()),
@@ -186,7 +186,7 @@ def test_replies_and_metrics_are_those_of_the_chain() -> None:
         of_both = [shown(server.server), shown(server.plain)]
         found, expected = ([each for each in of if "_proxy_" not in each] for of in of_both)
         assert found == expected
-    assert usual[True] > usual[False] / 4
+    assert usual[True] > usual.total() / 25
 
 
 @pytest.mark.parametrize("line", lines(Path(__file__).with_name("forwarded_answers.txt")))

@@ -49,7 +49,7 @@ CODE_LINES = {
     "hsdns/testing": 2_057,
     "hsdns/upstream": 1_523,
     "hsdns/wire": 1_722,
-    "loadtest": 7_838,
+    "loadtest": 7_841,
     "tests": 59_978,
 }
 

@@ -110,6 +110,9 @@ _FIGURES: Any = {
         it.judged.get("stale", 0) + it.judged.get("wrong", 0) if it.judged else None
     ),
     "honest p99 / quiet p99": _slowdown,
+    "honest p99, ms": lambda it: max(
+        (each.pressed.all_p99_us / 1e3 for each in it.clients.values()), default=None
+    ),
     "honest worst, ms": _worst,
     "health answered": lambda it: it.probes("health"),
     "TCP answered": lambda it: it.probes("TCP"),

@@ -324,6 +324,15 @@ fn is_echoed(code: u16) -> bool {
     matches!(code, 3 | 9 | 10 | 11 | 12)
 }
 
+/// Octets of the uncompressed name at the begin, as far as it goes.
+pub(crate) fn name_len(octets: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(&length @ 1..) = octets.get(at) {
+        at += 1 + usize::from(length);
+    }
+    at + 1
+}
+
 /// The 16 bits at an offset that is within the octets.
 pub(crate) fn u16_at(octets: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([octets[at], octets[at + 1]])

@@ -28,6 +28,7 @@ pub mod sockets;
 
 use std::sync::Arc;
 
+use crate::key::name_len;
 use feed::{Feed, Next, Schedule};
 use in_flight::{InFlight, Unmatched, Waiting};
 use messages::{LOST, Messages, NOT_SENT};
@@ -383,13 +384,4 @@ fn misfit(query: &[u8], reply: &[u8]) -> Option<Unmatched> {
             || (found[name..] == own[name..] && found[..name].eq_ignore_ascii_case(&own[..name])));
     let is_one = reply[4..6] == [0, 1];
     (!is_same || !is_one).then_some(Unmatched::OtherQuestion)
-}
-
-/// Octets of the name at the begin, as far as it goes.
-fn name_len(octets: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(&length @ 1..) = octets.get(at) {
-        at += 1 + usize::from(length);
-    }
-    at + 1
 }

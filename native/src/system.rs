@@ -27,6 +27,8 @@ compile_error!("recvmmsg and sendmmsg are Linux calls; elsewhere hsdns uses its 
 
 /// The maximum of datagrams in a call; more gain nothing, because the time per datagram is the kernel's.
 pub const BATCH_LEN: usize = 64;
+const CMSG_HEADER_LEN: usize = size_of::<libc::cmsghdr>();
+const WORD_LEN: usize = size_of::<usize>();
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_LEN: usize = 64;
 /// Ten addresses with their dependencies and key; the CPU itself prefetches the rest.
@@ -131,31 +133,38 @@ pub fn set_receive_timeout(fd: RawFd, timeout: Duration) -> io::Result<()> {
         tv_sec: timeout.as_secs() as _,
         tv_usec: timeout.subsec_micros() as _,
     };
-    // SAFETY: the value lives through the call, which is told its size.
-    unsafe {
-        checked(libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_RCVTIMEO,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        ))?;
-    }
-    Ok(())
+    set_option(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &value)
 }
 
 /// Ask for a receive buffer of so many octets, which the kernel cuts to net.core.rmem_max.
 pub fn set_receive_buffer(fd: RawFd, octets: c_int) {
+    let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &octets);
+}
+
+/// Set an option of a socket to an integer or a structure of the kernel's.
+fn set_option<T: Copy>(fd: RawFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+    let (start, len) = (ptr::from_ref(value).cast(), size_of::<T>());
     // SAFETY: the value lives through the call, which is told its size.
     unsafe {
-        libc::setsockopt(
+        checked(libc::setsockopt(
             fd,
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUF,
-            (&raw const octets).cast(),
-            size_of_val(&octets) as libc::socklen_t,
-        );
-    }
+            level,
+            name,
+            start,
+            len as libc::socklen_t,
+        ))
+    }?;
+    Ok(())
+}
+
+/// Write a control message (cmsg(3)) into zeroed octets; return its length, without padding.
+fn write_control(out: &mut [u8], level: c_int, kind: c_int, content: &[u8]) -> usize {
+    let len = CMSG_HEADER_LEN + content.len();
+    out[..WORD_LEN].copy_from_slice(&len.to_ne_bytes());
+    out[CMSG_HEADER_LEN - 8..CMSG_HEADER_LEN - 4].copy_from_slice(&level.to_ne_bytes());
+    out[CMSG_HEADER_LEN - 4..CMSG_HEADER_LEN].copy_from_slice(&kind.to_ne_bytes());
+    out[CMSG_HEADER_LEN..len].copy_from_slice(content);
+    len
 }
 
 /// Fill with random octets that nobody can predict; False if the kernel has none.

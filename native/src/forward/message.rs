@@ -1,6 +1,6 @@
 //! What is sent to an upstream, and whether a datagram answers it.
 
-use crate::key::{AD, CD, HEADER_LEN, OPT, Query, RD};
+use crate::key::{AD, CD, HEADER_LEN, OPT, Query, RD, name_len};
 
 const COOKIE: u16 = 10;
 
@@ -42,12 +42,11 @@ pub(super) fn question_of(message: &[u8]) -> &[u8] {
 
 /// The first question of any datagram, in lower case.
 pub(super) fn asked(datagram: &[u8]) -> Option<Vec<u8>> {
-    let mut at = HEADER_LEN;
-    while *datagram.get(at)? > 0 {
-        at += 1 + usize::from(datagram[at]);
-    }
-    let mut question = datagram.get(HEADER_LEN..at + 5)?.to_vec();
-    question[..at - HEADER_LEN].make_ascii_lowercase();
+    let name_len = name_len(datagram.get(HEADER_LEN..)?);
+    let mut question = datagram
+        .get(HEADER_LEN..HEADER_LEN + name_len + 4)?
+        .to_vec();
+    question[..name_len - 1].make_ascii_lowercase();
     Some(question)
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use crate::key::{AA, AD, CD, HEADER_LEN, MAX_NAME_LEN, OPT, Query, RD, u16_at};
+use crate::key::{AA, AD, CD, HEADER_LEN, MAX_NAME_LEN, OPT, Query, RD, name_len, u16_at};
 use crate::records::NXDOMAIN;
 use crate::service_reply::{Places, compressed};
 
@@ -372,12 +372,4 @@ fn is_label(name: &[u8], wanted: usize) -> bool {
         at += 1 + usize::from(name[at]);
     }
     at == wanted
-}
-
-fn name_len(name: &[u8]) -> usize {
-    let mut at = 0;
-    while name[at] > 0 {
-        at += 1 + usize::from(name[at]);
-    }
-    at + 1
 }

@@ -15,15 +15,13 @@ use std::sync::Mutex;
 
 use libc::{c_int, iovec, mmsghdr, msghdr};
 
-use super::{BATCH_LEN, CONTROL_LEN};
+use super::{BATCH_LEN, CMSG_HEADER_LEN, CONTROL_LEN, WORD_LEN, set_option, write_control};
 use crate::lock::lock;
 use crate::segmentation::{MAX_SEGMENT_LEN, Segmentation};
 
 /// In a smaller batch each reply is a message: there is nothing to save, and a packet capture on this machine, which
 /// shows a message as one datagram, shows both replies to a resolver that queries A and AAAA.
 const LEAST_TO_SEGMENT: usize = 16;
-const CMSG_HEADER_LEN: usize = size_of::<libc::cmsghdr>();
-const WORD_LEN: usize = size_of::<usize>();
 const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// A datagram to send.
@@ -196,13 +194,14 @@ impl SegmentControl {
     fn new(before: &[u8], segment_len: u16) -> Self {
         let mut octets = [0; CONTROL_LEN + CMSG_HEADER_LEN + WORD_LEN];
         let start = before.len().next_multiple_of(WORD_LEN);
-        let len = CMSG_HEADER_LEN + size_of_val(&segment_len);
         octets[..before.len()].copy_from_slice(before);
-        let message = &mut octets[start..start + len];
-        message[..WORD_LEN].copy_from_slice(&len.to_ne_bytes());
-        message[WORD_LEN..WORD_LEN + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
-        message[WORD_LEN + 4..CMSG_HEADER_LEN].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
-        message[CMSG_HEADER_LEN..].copy_from_slice(&segment_len.to_ne_bytes());
+        let content = segment_len.to_ne_bytes();
+        let len = write_control(
+            &mut octets[start..],
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            &content,
+        );
         Self {
             octets,
             before_len: before.len(),
@@ -278,14 +277,5 @@ fn send_in_fragments(fd: RawFd, message: &msghdr) -> bool {
 }
 
 fn set_mtu_discovery(fd: RawFd, value: c_int) {
-    // SAFETY: the value lives through the call, which is told its size.
-    unsafe {
-        libc::setsockopt(
-            fd,
-            libc::IPPROTO_IP,
-            libc::IP_MTU_DISCOVER,
-            (&raw const value).cast(),
-            size_of::<c_int>() as libc::socklen_t,
-        );
-    }
+    let _ = set_option(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &value);
 }

@@ -8,52 +8,42 @@ use std::os::fd::RawFd;
 
 use libc::{c_int, socklen_t};
 
-use super::{monotonic, read_clock};
+use super::{CMSG_HEADER_LEN, WORD_LEN, monotonic, read_clock, set_option, write_control};
 
 const SECOND: i64 = 1_000_000_000;
 /// Nanoseconds by which two readings of the difference may disagree.
 const TOLERANCE: i64 = 1000;
-const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
-const WORD_LEN: usize = size_of::<usize>();
 /// Octets of the control messages that come with the stamp of a sent datagram: the stamp and IP_RECVERR.
 const STAMP_WORDS: usize = 32;
 /// Words of SO_MEMINFO, and the one with the dropped datagrams.
 const MEMINFO_LEN: usize = 9;
 const DROPS: usize = 8;
 /// Stamps of software: of all that is received; of what is sent, without its octets, where StampRequest asks for them.
-static WANTED: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE
+const WANTED: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE
     | libc::SOF_TIMESTAMPING_SOFTWARE
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
 /// Let the kernel stamp the datagrams of a socket; return whether it does.
 pub fn stamp(fd: RawFd) -> bool {
-    // SAFETY: the value lives through the call, which is told its size.
-    let result = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPING,
-            (&raw const WANTED).cast(),
-            size_of_val(&WANTED) as socklen_t,
-        )
-    };
-    result == 0
+    set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &WANTED).is_ok()
 }
 
 /// A control message that lets the kernel stamp a datagram when it leaves.
 #[repr(align(8))]
-pub struct StampRequest([u8; HEADER_LEN + WORD_LEN]);
+pub struct StampRequest([u8; CMSG_HEADER_LEN + WORD_LEN]);
 
 impl StampRequest {
     /// Make it.
     #[must_use]
     pub fn new() -> Self {
-        let mut octets = [0; HEADER_LEN + WORD_LEN];
-        let wanted = libc::SOF_TIMESTAMPING_TX_SOFTWARE;
-        octets[..WORD_LEN].copy_from_slice(&(HEADER_LEN + size_of_val(&wanted)).to_ne_bytes());
-        octets[HEADER_LEN - 8..HEADER_LEN - 4].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
-        octets[HEADER_LEN - 4..HEADER_LEN].copy_from_slice(&libc::SO_TIMESTAMPING.to_ne_bytes());
-        octets[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&wanted.to_ne_bytes());
+        let mut octets = [0; CMSG_HEADER_LEN + WORD_LEN];
+        let wanted = libc::SOF_TIMESTAMPING_TX_SOFTWARE.to_ne_bytes();
+        write_control(
+            &mut octets,
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPING,
+            &wanted,
+        );
         Self(octets)
     }
 
@@ -127,11 +117,13 @@ impl WallClock {
 #[must_use]
 pub fn stamp_in(control: &[u8]) -> Option<i64> {
     let mut rest = control;
-    while let Some(head) = rest.get(..HEADER_LEN) {
+    while let Some(head) = rest.get(..CMSG_HEADER_LEN) {
         let length = usize::from_ne_bytes(head[..size_of::<usize>()].try_into().ok()?);
-        let content = rest.get(HEADER_LEN..length)?;
+        let content = rest.get(CMSG_HEADER_LEN..length)?;
         let is = |at: usize, value: c_int| head[at..at + 4] == value.to_ne_bytes();
-        if is(HEADER_LEN - 8, libc::SOL_SOCKET) && is(HEADER_LEN - 4, libc::SCM_TIMESTAMPING) {
+        if is(CMSG_HEADER_LEN - 8, libc::SOL_SOCKET)
+            && is(CMSG_HEADER_LEN - 4, libc::SCM_TIMESTAMPING)
+        {
             // Three times of equal length; that of software is the first.
             let (seconds, more) = content.split_at_checked(content.len() / 6)?;
             return Some(word(seconds)? * SECOND + word(more.get(..seconds.len())?)?);

@@ -237,11 +237,10 @@ class Reference:
             alias = Record(owner, CNAME, ttl, _wire(target))
             if _is_at_or_below(target, zone):
                 try:
-                    namespace = _take_apart(target[: len(target) - len(zone)]).namespace
                     rest = (
-                        self._addresses(target, qtype, zone, (*before, target))
-                        if not namespace or self._is_allowed(namespace)
-                        else [*self.options.resolve(_wire(target), qtype)]
+                        [*self.options.resolve(_wire(target), qtype)]
+                        if self._is_excluded(target[: len(target) - len(zone)])
+                        else self._addresses(target, qtype, zone, (*before, target))
                     )
                 except _NameError:
                     rest = []
@@ -268,6 +267,14 @@ class Reference:
 
     def _is_allowed(self, namespace: str) -> bool:
         return not self.options.namespaces or namespace in self.options.namespaces
+
+    def _is_excluded(self, labels: tuple[bytes, ...]) -> bool:
+        """Whether a name is of a namespace that is left out; `ns.dns` is of none."""
+        try:
+            namespace = _take_apart(labels).namespace
+        except _NameError:
+            return False
+        return bool(namespace) and not self._is_allowed(namespace)
 
     def _is_exposed(self, namespace: str) -> bool:
         return self._is_allowed(namespace) and namespace in self.namespaces

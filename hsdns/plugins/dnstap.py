@@ -250,25 +250,12 @@ class Dnstap(Plugin):
         """Send the query and what is replied, and pass on."""
         wall, query, client = self._runtime.wall, request.query, request.client
         asked = wall()
-
-        def tell(kind: int, answered: float | None, octets: Callable[[], bytes]) -> None:
-            for tap in self.taps:
-                tap.put(
-                    request,
-                    message(
-                        kind,
-                        request.protocol,
-                        client=client,
-                        asked=asked,
-                        answered=answered,
-                        octets=octets() if tap.full else None,
-                    ),
-                )
-
-        tell(Kind.CLIENT_QUERY, None, lambda: query.whole or encode_query(query, query.id))
+        self._tell(request, Kind.CLIENT_QUERY, request.protocol, lambda: query.whole or encode_query(query, query.id),
+                   client=client, asked=asked)  # fmt: skip
         reply = await next(request)
         if reply.written and not reply.dropped:
-            tell(Kind.CLIENT_RESPONSE, wall(), lambda: encode(query, reply, MAX_TCP_LEN))
+            self._tell(request, Kind.CLIENT_RESPONSE, request.protocol, lambda: encode(query, reply, MAX_TCP_LEN),
+                       client=client, asked=asked, answered=wall())  # fmt: skip
         return reply
 
     def note_forwarded(
@@ -281,25 +268,24 @@ class Dnstap(Plugin):
     ) -> None:
         """Send what an upstream was asked, `asked` seconds since the epoch, and what it replied, if it did."""
         query = request.query
+        self._tell(request, Kind.FORWARDER_QUERY, protocol, lambda: encode_query(query, query.id),
+                   server=server, asked=asked)  # fmt: skip
+        if reply is not None:
+            self._tell(request, Kind.FORWARDER_RESPONSE, protocol, lambda: encode(query, reply, MAX_TCP_LEN),
+                       server=server, asked=asked, answered=self._runtime.wall())  # fmt: skip
+
+    def _tell(
+        self,
+        request: Request,
+        kind: int,
+        protocol: str,
+        octets: Callable[[], bytes],
+        **about: Any,
+    ) -> None:
+        """Send a message with the octets, where they are wanted, and what message() takes besides."""
         for tap in self.taps:
-            octets = encode_query(query, query.id) if tap.full else None
-            tap.put(
-                request,
-                message(Kind.FORWARDER_QUERY, protocol, server=server, asked=asked, octets=octets),
-            )
-            if reply is not None:
-                octets = encode(query, reply, MAX_TCP_LEN) if tap.full else None
-                tap.put(
-                    request,
-                    message(
-                        Kind.FORWARDER_RESPONSE,
-                        protocol,
-                        server=server,
-                        asked=asked,
-                        answered=self._runtime.wall(),
-                        octets=octets,
-                    ),
-                )
+            wanted = octets() if tap.full else None
+            tap.put(request, message(kind, protocol, octets=wanted, **about))
 
 
 def _socket(token: Token, values: dict[str, Any], block: Block, *, listens: bool) -> Socket:

@@ -53,7 +53,7 @@ def _until(
         try:
             deadline = lookup.send(arrival)
         except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]
+            return ended.value  # type: ignore[no-any-return] # StopIteration has no type for it
         arrival = yield end if deadline is None else min(deadline, end)
     return None
 

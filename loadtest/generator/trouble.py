@@ -92,9 +92,9 @@ def _through(situation: Situation, words: Sequence[str], seconds: float) -> tupl
             stack.enter_context(_hogs())
         running = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
         if situation.is_stopped:
-            time.sleep(seconds / 2 + random.uniform(0, seconds / 3))
+            time.sleep(seconds / 2 + random.uniform(0, seconds / 3))  # the trouble comes by chance
             os.killpg(running.pid, signal.SIGSTOP)
-            time.sleep(_STOP)
+            time.sleep(_STOP)  # the trouble itself
             os.killpg(running.pid, signal.SIGCONT)
         return running.communicate()[0], running.returncode
 

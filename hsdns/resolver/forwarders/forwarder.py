@@ -81,7 +81,7 @@ class Forwarder(Model):
                 try:
                     deadline = lookup.send(reply)
                 except StopIteration as end:
-                    return end.value  # type: ignore[no-any-return]
+                    return end.value  # type: ignore[no-any-return] # StopIteration has no type for it
                 until = inf if deadline is None else deadline
                 for query in self.program.outbox:
                     self.heard.append(query)

@@ -39,7 +39,7 @@ CODE_LINES = {
     "hsdns/gotemplate": 915,
     "hsdns/lint": 546,
     "hsdns/load": 9_641,
-    "hsdns/plugins": 8_085,
+    "hsdns/plugins": 8_071,
     "hsdns/recording": 1_108,
     "hsdns/resolver": 2_770,
     "hsdns/rewriting": 389,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_523,
     "hsdns/wire": 1_722,
     "loadtest": 7_841,
-    "tests": 59_978,
+    "tests": 59_983,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

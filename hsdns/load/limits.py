@@ -2,8 +2,8 @@
 
 Path: cli/load.py reads -fail-if -> here -> report.py, which states the limits that are met and the exit status.
 Rule 1: a limit is met if its comparison is true; then the run has failed.
-Rule 2: a percentile that is lost is above every limit; one that is withheld decides nothing (`unknown`),
-        unless its upper bound does.
+Rule 2: a percentile that is lost is above every limit; one that is withheld decides nothing (`unknown`), unless its
+        upper bound does, or a lower percentile that is stated: no percentile is below that.
 Rule 3: a latency is decided if it and the time from the sending to the reply, without the generator's lateness, are on
         the same side of the limit; a number of lost queries if those of unknown cause make no difference.
 Rule 4: if the knee was not found, a limit on it is decided only if all its possible rates give the same result.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hsdns.corefile.properties import parse_duration
@@ -147,10 +147,9 @@ def possible(limit: Limit, measured: Measured) -> tuple[float, float] | None:
         if figure.why == NOTHING:
             return None
         if figure.why == LATE:
-            return 0, _INFINITE if figure.at_most is None else figure.at_most
-        highest = _INFINITE if figure.us is None else figure.us
-        service = next((each.us for each in measured.service if each.name == limit.metric), None)
-        return highest if service is None else min(service, highest), highest
+            stated = (_lowest(each, limit, measured) for each in _below(limit, measured))
+            return max(stated, default=0), _INFINITE if figure.at_most is None else figure.at_most
+        return _lowest(figure, limit, measured), _INFINITE if figure.us is None else figure.us
     count, whole = measured.counts[limit.metric]
     if limit.unit == "%" and not whole:
         return None
@@ -159,13 +158,36 @@ def possible(limit: Limit, measured: Measured) -> tuple[float, float] | None:
 
 def figure_of(limit: Limit, measured: Measured) -> Percentile:
     """The percentile that a limit compares."""
-    metric, figures = limit.metric, measured.latency
-    if metric in LATENESS:
-        figures = measured.lateness
-    elif metric in LOOKUP_LATENCIES:
-        figures = measured.lookups
-    name = metric.removeprefix("late.").removeprefix("lookup.")
-    return next((each for each in figures if each.name == name), _NO_FIGURE)
+    name = _name(limit)
+    return next((each for each in _figures(limit, measured) if each.name == name), _NO_FIGURE)
+
+
+def _figures(limit: Limit, measured: Measured) -> Sequence[Percentile]:
+    if limit.metric in LATENESS:
+        return measured.lateness
+    return measured.lookups if limit.metric in LOOKUP_LATENCIES else measured.latency
+
+
+def _name(limit: Limit) -> str:
+    return limit.metric.removeprefix("late.").removeprefix("lookup.")
+
+
+def _below(limit: Limit, measured: Measured) -> Iterator[Percentile]:
+    """The percentiles below that of a limit that are stated; figures are in their order."""
+    for each in _figures(limit, measured):
+        if each.name == _name(limit):
+            return
+        if not each.why:
+            yield each
+
+
+def _lowest(figure: Percentile, limit: Limit, measured: Measured) -> float:
+    """The least that a stated percentile may have been: that of a latency without the generator's lateness."""
+    highest = _INFINITE if figure.us is None else figure.us
+    if limit.metric not in LATENCIES:
+        return highest
+    service = next((each.us for each in measured.service if each.name == figure.name), None)
+    return highest if service is None else min(service, highest)
 
 
 def knee_rate(limit: Limit, measured: Measured) -> float | None:

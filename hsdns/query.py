@@ -195,10 +195,10 @@ class QueryProcessor:
         """Log and count an error of a handler; the query gets SERVFAIL, the server goes on."""
         qname = request.query.qname.to_text()
         if self.stacktrace:
-            log.error("recovered from an error in a handler, asked for %s", qname, exc_info=error)
+            log.error("recovered from an error in a handler, queried for %s", qname, exc_info=error)
         else:
             log.error(
-                "recovered from an error in a handler, asked for %s: %s", qname, _raised(error)
+                "recovered from an error in a handler, queried for %s: %s", qname, _raised(error)
             )
         self.on_panic()
         reply = unwritten(Rcode.SERVFAIL)

@@ -106,7 +106,7 @@ def test_error_in_a_handler_is_servfail(chain: Recorder, caplog: pytest.LogCaptu
     assert [answer for _, answer in observed.refused] == [unwritten(2)]
     (record,) = caplog.records
     start, _, rest = record.getMessage().partition(".: ")
-    assert start == "recovered from an error in a handler, asked for example.org"
+    assert start == "recovered from an error in a handler, queried for example.org"
     assert re.fullmatch(r"\w+: [a-z ]+ \(\w+\.py:\d+ in \w+\)", rest)
     assert not record.exc_info
     chain.answer = FOUND

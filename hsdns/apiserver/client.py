@@ -420,8 +420,8 @@ class ApiClient:
             encoding = connection.headers.get("Content-Encoding", "identity")
             if encoding.lower() != "identity":
                 raise Unreachable(
-                    f"{access.server} sends a compressed response ({self.redact(encoding[:40])}), which was not asked "
-                    "for; is there a proxy in front of it that compresses?"
+                    f"{access.server} sends a compressed response ({self.redact(encoding[:40])}), which hsdns did not "
+                    "request; is there a proxy in front of it that compresses?"
                 ) from None
             yield _Response(connection, access, self.redact)
         finally:
@@ -534,7 +534,7 @@ class ApiClient:
         try:
             octets = head_of(f"{request.method} {target}", headers) + request.body
         except ValueError as error:
-            raise Unreachable(f"cannot ask {access.server}: {error}") from None
+            raise Unreachable(f"cannot query {access.server}: {error}") from None
         try:
             if obstacle is not None:
                 raise away(obstacle)

@@ -200,7 +200,7 @@ class HttpConnection(asyncio.Protocol):
         """Parse what has arrived."""
         self.last_received = self._time()
         if self._parser is None or self._is_complete:
-            self.fail(NotHttp("it sends what was not asked for"))
+            self.fail(NotHttp("it sends what hsdns did not request"))
             self.close()
             return
         had_head, held = self._has_head, len(self._pieces)

@@ -74,7 +74,7 @@ async def _find(path: str, name: str, remembered: Entry) -> Credentials:
         asked["auth-provider"] = provider
     if (user.get("exec") or {}).get("provideClusterInfo"):
         found.warnings.append(
-            f'kubeconfig {path} asks for provideClusterInfo, which is not sent to "exec" plugins'
+            f'kubeconfig {path} sets provideClusterInfo, which hsdns does not send to "exec" plugins'
         )
     await _ask_package(context, asked, path, found)
     if provider.get("name") == "oidc":
@@ -172,7 +172,7 @@ def _provider(user: Entry, remembered: Entry, path: str) -> Entry:
         return {}
     if provider.get("name") not in _PROVIDERS:
         raise KubeconfigError(
-            f'kubeconfig {path} asks for the auth-provider "{provider.get("name")}"; only '
+            f'kubeconfig {path} names the auth-provider "{provider.get("name")}"; only '
             f"{' and '.join(_PROVIDERS)} are supported; use an exec plugin instead"
         )
     config = dict(provider.get("config") or {}) | {

@@ -286,7 +286,7 @@ class ProtobufEvents:
     """The events of a watch; `skipped` counts the frames above the limit."""
 
     def __init__(self, resource: Resource, limit: int = MAX_LINE_LEN) -> None:
-        assert WatchFrames is not None, "protobuf was not asked for"
+        assert WatchFrames is not None, "protobuf was not requested"
         self.skipped = 0
         self._event = partial(_event, resource)
         self._frames = WatchFrames(resource.kind, limit)
@@ -301,7 +301,7 @@ class ProtobufEvents:
 
 def read_protobuf_page(body: bytes, resource: Resource) -> Page:
     """Read a page of a list; raise MalformedEvent."""
-    assert read_page is not None, "protobuf was not asked for"
+    assert read_page is not None, "protobuf was not requested"
     try:
         version, following, events = read_page(body, resource.kind)
     except ValueError as error:

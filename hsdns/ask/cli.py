@@ -158,7 +158,7 @@ def _of_current_context(word: Word, *, runs_code: bool) -> Asked | None:
 def of_resolv_conf(path: str, port: int | None = None) -> Asked:
     """The first nameserver of a resolv.conf, which standard error names; raise FlagError if it has none."""
     host = servers_of(path)[0]
-    complain(f"asking nameserver {host} of {path}")
+    complain(f"querying nameserver {host} of {path}")
     return Asked([(host, port or PORT)], domain_of(path))
 
 
@@ -172,7 +172,7 @@ class Lookup(Command):
     server: Annotated[
         str,
         flag(
-            "the server to ask (default: of -context, else the one that runs, or of /etc/resolv.conf)",
+            "the server to query (default: of -context, else the one that runs, or of /etc/resolv.conf)",
             "ADDRESS",
         ),
     ] = ""
@@ -182,7 +182,7 @@ class Lookup(Command):
     no_code: Annotated[bool, NO_CODE] = False
     namespace: Annotated[str, IN_NAMESPACE] = ""
     port: Annotated[int, flag("its port (default 53)", "PORT", name="p", low=1)] = 53
-    tcp: Annotated[bool, flag("ask over TCP; without, only where the reply does not fit")] = False
+    tcp: Annotated[bool, flag("query over TCP (default: only if the reply does not fit)")] = False
     o: Annotated[str, OUTPUT] = "text"
 
     def run(self) -> int:
@@ -293,7 +293,7 @@ class Ask(Command):
     most_words = ANY
 
     server: Annotated[
-        list[str], flag("servers to ask (default: those in /etc/resolv.conf)", "ADDRESS...")
+        list[str], flag("servers to query (default: those in /etc/resolv.conf)", "ADDRESS...")
     ] = []
 
     def run(self) -> int:
@@ -321,7 +321,7 @@ def _answers(host: str, port: int, questions: Mapping[str, Query]) -> dict[str, 
         try:
             reply = question.ask(host, port, query, EACH, drawn, TRIES)
         except question.NoReply as error:
-            silence = f"{error}, when asked for {word.replace('/', ' ')}"
+            silence = f"{error}, when queried for {word.replace('/', ' ')}"
             refused = isinstance(error, question.Refused)
             break
         records = [[each.rrtype, each.rdata.hex()] for each in reply.answer]

@@ -57,7 +57,7 @@ def ask(
                 raise NoReply(
                     str(error)
                     if isinstance(error, NoReply)
-                    else f"what it sends is no reply: {error}"
+                    else f"what it sends is not a reply: {error}"
                 ) from None
 
 
@@ -99,5 +99,5 @@ def over_tcp(host: str, port: int, wire: bytes, timeout: float) -> bytes:
     if len(octets) < max(length, 1):
         raise NoReply(f"{host} port {port} does not answer over TCP: the connection was closed")
     if len(octets) < HEADER_LEN or octets[:2] != wire[:2]:
-        raise NoReply(f"what {host} port {port} sends over TCP is no reply")
+        raise NoReply(f"what {host} port {port} sends over TCP is not a reply")
     return octets

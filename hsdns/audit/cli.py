@@ -46,15 +46,15 @@ class Audit(SourceCommand):
     interrupted = ("interrupted before the first query", BAD)
 
     server: Annotated[
-        list[str], flag(f"servers to ask (default port {PORT})", "[NAME=]ADDRESS[:PORT]...")
+        list[str], flag(f"servers to query (default port {PORT})", "[NAME=]ADDRESS[:PORT]...")
     ] = []
     service: Annotated[
-        list[str], flag("Services each of whose ready endpoints is asked", "NAMESPACE/NAME...")
+        list[str], flag("Services whose ready endpoints are queried", "NAMESPACE/NAME...")
     ] = []
     control: Annotated[str | None, CONTROL] = None
     conf: Annotated[
         str | None,
-        flag("Corefile whose kubernetes block says the cluster, as the servers' does", "FILE"),
+        flag("Corefile of the servers; its kubernetes block names the cluster", "FILE"),
     ] = None
     contexts: Annotated[
         list[str],
@@ -81,18 +81,18 @@ class Audit(SourceCommand):
     ] = ABSENT
     seed: Annotated[
         int,
-        flag("seed by which these are drawn (default 1)", "NUMBER", what=_COUNT, high=999_999_999),
+        flag("random seed for these (default 1)", "NUMBER", what=_COUNT, high=999_999_999),
     ] = 1
     slow: Annotated[
         float,
         flag(
-            "from which latency a right answer is a finding (default 100ms)", "TIME", time="100ms"
+            "latency above which a right answer is a finding (default 100ms)", "TIME", time="100ms"
         ),
     ] = SLOW
     ttl: Annotated[
         int | None,
         flag(
-            "highest right TTL, in seconds (default: the Corefile's)",
+            "highest correct TTL, in seconds (default: the Corefile's)",
             "NUMBER",
             what=_COUNT,
             high=604_800,
@@ -102,7 +102,7 @@ class Audit(SourceCommand):
     every: Annotated[
         float,
         flag(
-            "time from the begin of a pass to the next one, with -watch (default 5m)",
+            "time from the start of one pass to the next, with -watch (default 5m)",
             "TIME",
             time="100ms",
         ),
@@ -114,7 +114,7 @@ class Audit(SourceCommand):
     o: Annotated[str, OUTPUT] = "text"
     i_own_this: Annotated[
         list[str],
-        flag("addresses of your own that are neither loopback nor private", "ADDRESS..."),
+        flag("public addresses that belong to you", "ADDRESS..."),
     ] = []
 
     def run(self) -> int:
@@ -199,7 +199,7 @@ class Audit(SourceCommand):
         servers = read_targets(self.server, PORT, owned)
         if not servers and not services and self.control is None and is_cluster(objects):
             services = (KUBE_DNS,)
-            complain(f"asking the endpoints of Service {'/'.join(KUBE_DNS)}")
+            complain(f"querying the endpoints of Service {'/'.join(KUBE_DNS)}")
         elif not servers and not services:
             from hsdns.cli.running_server import NotRunning, looking_at
 
@@ -207,7 +207,7 @@ class Audit(SourceCommand):
                 host, port = looking_at(self.control).dns_address()
             except NotRunning:
                 raise FlagError(
-                    "which servers? none runs here; add -server ADDRESS..., or -service NAMESPACE/NAME"
+                    "no server to audit: none runs here; add -server ADDRESS..., or -service NAMESPACE/NAME"
                 ) from None
             servers = [Target(place_to_text(host, port), host, port)]
         return [Asked("", servers, services)]

@@ -70,7 +70,7 @@ def _notes(reports: Sequence[AuditReport]) -> Iterator[Note]:
             if server.bad:
                 yield "bad", server.server, f"{server.bad} findings{behind}"
     if not any(each.bad or each.ended for each in reports):
-        yield "good", "Right", "every answer is what the cluster's objects say"
+        yield "good", "Right", "every answer matches the cluster's objects"
 
 
 def _exclusive(server: ServerReport) -> list[tuple[str, str, int]]:

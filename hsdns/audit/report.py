@@ -274,7 +274,7 @@ def _cluster(report: AuditReport) -> Iterator[str]:
     asked = f"{report.names} names that exist, {report.absent} that must not"
     yield f"{report.cluster}: {asked}, in {report.seconds:.1f} s"
     if report.ended:
-        yield f"NOT WHOLE  {report.ended}; {report.skipped} of them were not queried on every server"
+        yield f"INCOMPLETE  {report.ended}; {report.skipped} of them were not queried on every server"
     width = max(len(each.server) for each in report.servers)
     for server in report.servers:
         figures = ", ".join(f"{name} {latency(us)}" for name, us in server.latency_us.items())
@@ -283,7 +283,7 @@ def _cluster(report: AuditReport) -> Iterator[str]:
         if server.worst_age_ms:
             yield f"{' ' * width}  behind by {seconds(server.worst_age_ms)} at most"
         if server.alone:
-            yield f"{' ' * width}  {server.alone} of them another server answers right"
+            yield f"{' ' * width}  {server.alone} of them are right on another server"
     for server in report.servers:
         if not server.bad:
             continue

@@ -123,7 +123,7 @@ def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[Targ
     if not found:
         text = "/".join(service)
         why = "has no ready endpoint with a port over UDP" if any(values) else "does not exist"
-        raise LoadError(f"-service {text}: the Service {why}, so there is no server to ask")
+        raise LoadError(f"-service {text}: the Service {why}, so there is no server to query")
     return found
 
 

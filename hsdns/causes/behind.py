@@ -519,7 +519,7 @@ def _without_service(
 def nameless(path: str, whose: str, others: Sequence[str]) -> str:
     """What follows from a serviceName or subdomain that is no Service; `others` select the pods."""
     is_one = whose.startswith("pod ")
-    have = "has no name of its own" if is_one else "have no names of their own"
+    have = "has no DNS name" if is_one else "have no DNS names"
     hint = f"; Service {others[0]} selects {'it' if is_one else 'them'}" if others else ""
     return f"there is no Service {path}, so {whose} {have}{hint}"
 

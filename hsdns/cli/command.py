@@ -274,7 +274,7 @@ def flag(help: str, argument: str = "", **more: Any) -> Flag:  # noqa: A002 - as
 
 
 NO_CODE: Final = flag(
-    "run nothing that the input names: no module of python, no program of a kubeconfig, no istioctl"
+    "run no code that the input names: no python module, no exec plugin of a kubeconfig, no istioctl"
 )
 
 KUBECONFIG: Final = flag(
@@ -417,7 +417,7 @@ class Command(msgspec.Struct, kw_only=True):
 
 def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
     """The error of a command whose first word is none of the known ones."""
-    problem = f'"{word}" is no command of {program}' if word else "a command is missing"
+    problem = f'"{word}" is not a command of {program}' if word else "a command is missing"
     hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
     return FlagError(f"{problem}{hint}")
 

@@ -87,7 +87,7 @@ To have it in every shell:
         """Print it."""
         shell, known = "".join(self.words), self.suggested
         if shell not in known:
-            problem = f'"{shell}" is no shell that hsdns knows' if shell else "SHELL is missing"
+            problem = f'"{shell}" is not a supported shell' if shell else "SHELL is missing"
             raise FlagError(f"{problem}{did_you_mean(shell, known) or '; use bash, zsh or fish'}")
         say_text({"bash": bash, "zsh": zsh, "fish": fish}[shell](described_commands()))
         return 0

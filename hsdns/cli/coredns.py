@@ -29,7 +29,7 @@ PEER_VERSION: Final = "1.14.7"
 FALLBACK: Final = ". {\n    whoami\n    log\n}\n"
 MAX_WORKERS: Final = 256
 WORKERS: Final = flag(
-    "threads that answer UDP queries (default: the CPUs that may be used)",
+    "threads that answer UDP queries (default: one per usable CPU)",
     "N",
     what="number",
     low=1,
@@ -64,7 +64,7 @@ class Coredns(Command):
     control: Annotated[str | None, control_path.FLAG] = None
     faults: Annotated[
         bool,
-        flag("let rules of faults come through the control API (default: they are refused)"),
+        flag("accept fault rules through the control API (default: they are refused)"),
     ] = False
     reuseport: Annotated[
         bool,
@@ -80,7 +80,7 @@ class Coredns(Command):
     validate: Annotated[
         bool,
         flag(
-            "set up everything in the Corefile, which runs the modules of python, start nothing, and exit with 0 or 1"
+            "check the Corefile, loading python modules but starting nothing, and exit with 0 or 1"
         ),
     ] = False
     o: Annotated[

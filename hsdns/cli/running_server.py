@@ -240,7 +240,7 @@ def _lines(
             f"there is no control socket {path}; start the server with -control {path}"
         ) from None
     except ConnectionRefusedError:
-        left = "" if address_of(str(path)) is not None else ", which one that was killed has left"
+        left = "" if address_of(str(path)) is not None else ", left by a server that was killed"
         raise ServerError(f"no server listens on {path}{left}") from None
     except TimeoutError:
         raise ServerError(
@@ -248,12 +248,12 @@ def _lines(
         ) from None
     except http.client.IncompleteRead:
         raise ServerError(
-            f"the server at {path} ended before all of {page} was read; ask again"
+            f"the server at {path} ended before all of {page} was read; try again"
         ) from None
     except (http.client.HTTPException, ValueError) as error:
         raise _other_program(path, page, error) from None
     except OSError as error:
-        raise ServerError(f"cannot ask the server at {path}: {error.strerror or error}") from None
+        raise ServerError(f"cannot reach the server at {path}: {error.strerror or error}") from None
     finally:
         connection.close()
 
@@ -263,4 +263,4 @@ def _refusal(path: Path, page: str, response: http.client.HTTPResponse) -> str:
     try:
         return str(json.loads(response.read(65_536))["error"])
     except (ValueError, KeyError, TypeError):
-        return f"the program at {path} answers {page} with status {response.status}, so it is no hsdns, or another one"
+        return f"the program at {path} answers {page} with status {response.status}, so it is another program"

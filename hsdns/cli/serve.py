@@ -34,7 +34,7 @@ DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053
 DASHBOARD: Final = "127.0.0.1:8053"
 ON_PURPOSE: Final = (
-    "Names of namespace broken fail on purpose: hsdns doctor broken -source demo says why."
+    "Names in the namespace broken fail on purpose; hsdns doctor broken -source demo explains why."
 )
 VARIABLE: Final = "HSDNS_LISTEN"  # the default of -listen, which the image sets to all addresses
 # The parts of a Corefile that correspond to flags that exclude -conf.
@@ -72,12 +72,12 @@ class Serve(SourceOptions):
             alias="p",
         ),
     ] = DEFAULT_PORT
-    quiet: Annotated[bool, flag("do not show what is served, nor what changes")] = False
+    quiet: Annotated[bool, flag("do not print what is served or what changes")] = False
     workers: Annotated[int | None, WORKERS] = None
     control: Annotated[
         str | None,
         control_path.FLAG._replace(
-            help="control socket, for this user alone; or an address and port, for who has the token in "
+            help="control socket, for this user alone; or an address and port, protected by the token in "
             f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)"
         ),
     ] = None
@@ -92,7 +92,7 @@ class Serve(SourceOptions):
     ] = None
     faults: Annotated[
         bool,
-        flag("let rules of faults come through the control API (default; -faults=false refuses)"),
+        flag("accept fault rules through the control API (default; -faults=false refuses)"),
     ] = True
     v: Annotated[
         bool, flag("show which blocks' answers are cached in the answer table, and why not")

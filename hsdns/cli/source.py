@@ -361,7 +361,7 @@ def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
         words = ["manifests", str(demo_folder())]
     elif words[:1] == ["kubeconfig"]:
         raise FlagError(
-            "-source kubeconfig: a kubeconfig has flags of its own; write -kubeconfig FILE, or -context NAME"
+            "-source kubeconfig: a kubeconfig has its own flags; write -kubeconfig FILE, or -context NAME"
         )
     if words[:1] == ["manifests"] and "-" in words[1:]:
         if conf == "stdin":

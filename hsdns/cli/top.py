@@ -49,9 +49,9 @@ class Top(ServerCommand):
         ""
     )
     below: Annotated[str, flag("show only this name and those below it", "NAME", name="name")] = ""
-    once: Annotated[bool, flag("print one picture and exit, as without a terminal")] = False
+    once: Annotated[bool, flag("print one snapshot and exit, as without a terminal")] = False
     o: Annotated[
-        str, OUTPUT._replace(help="format: text (default), or json, a line for each picture")
+        str, OUTPUT._replace(help="format: text (default), or json, one line per snapshot")
     ] = "text"
 
     def run(self) -> int:
@@ -281,7 +281,7 @@ def _sections(picture: Picture) -> Iterable[_Section]:
         "no name has failed in the last 15 minutes",
     )
     yield _Section(
-        "Changes, and the time from writing to serving them",
+        "Changes, and the time from write to serving",
         (_Column("record", 26, "green", right=False), _Column("ago", 8, minor=True), duration),
         [
             _Row(

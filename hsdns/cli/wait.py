@@ -120,7 +120,7 @@ class Wait(SourceCommand):
 
     conf: Annotated[
         str | None,
-        flag("Corefile whose kubernetes block says what is right, as the servers' does", "FILE"),
+        flag("Corefile of the servers; its kubernetes block defines the right answer", "FILE"),
     ] = None
     server: Annotated[
         list[str] | None,
@@ -135,7 +135,7 @@ class Wait(SourceCommand):
     count: Annotated[
         str | None,
         flag(
-            "records: 3, 3+ for at least so many, 0 for none (default 1+, or the objects')",
+            "number of records: 3, 3+ for 3 or more, 0 for none (default 1+, or the objects')",
             "NUMBER",
         ),
     ] = None
@@ -429,7 +429,5 @@ def _count(text: str | None) -> Count | None:
         return None
     digits = text.removesuffix("+")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 7):
-        raise FlagError(
-            f'-count needs a number such as 3, or 3+ for at least so many, found "{text}"'
-        )
+        raise FlagError(f'-count needs a number such as 3, or 3+ for 3 or more, found "{text}"')
     return Count(int(digits), None if text.endswith("+") else int(digits))

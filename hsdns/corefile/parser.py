@@ -2,7 +2,7 @@
 
 Path: stream -> [parser] -> tree, for assemble and the plugins' setup.
 Rule 1: every Corefile that CoreDNS accepts is accepted, with a warning if it is misleading.  Exceptions, which are
-        errors: words after a body's `}`, a body's `{` on a line of its own, and braces within a body.
+        errors: words after a body's `}`, a body's `{` on its own line, and braces within a body.
 Rule 2: `{`, `}` and `import` are recognised as written, quoted or not, before environment variables are substituted.
 Rule 3: the caller passes environment, plugin names and file access; only Disk uses the disk.
 Rule 4: a `}` on the line of a property is the last word of that line too, as for Caddy's Dispenser: a plugin that reads
@@ -272,7 +272,7 @@ class _Parser:
                 break
             if lexeme_.text == "}":
                 raise lexeme_.position.error(
-                    'no "{" for this "}"; to close the server block, put it on a line of its own'
+                    'no "{" for this "}"; to close the server block, put it on its own line'
                 )
             args.append(stream.substitute(stream.take()))
         return Directive(name, tuple(args), None)
@@ -336,7 +336,7 @@ class _Parser:
         return f"{message}; if it is a zone, put braces around each server block or a comma after the keys above"
 
     def _never_closed(self, opening: Lexeme, owner: str, words: Sequence[Lexeme]) -> CorefileError:
-        message = f'the "{{" of {owner} is never closed; add a "}}" on a line of its own'
+        message = f'the "{{" of {owner} is never closed; add a "}}" on its own line'
         if self._stream.unclosed_quote is not None:
             message += f", or close the quote at {self._stream.unclosed_quote.position}"
         else:

@@ -166,7 +166,7 @@ def _read(known: Property[Any], line: Line) -> Any:
             raise
         known.read(line.without_brace)
         raise line.brace.error(
-            f'CoreDNS takes this "}}" for an argument of "{line.name.text}"; put it on a line of its own'
+            f'CoreDNS takes this "}}" for an argument of "{line.name.text}"; put it on its own line'
         ) from None
 
 
@@ -177,7 +177,7 @@ def check_closed(directives: Sequence[Directive], table: Mapping[str, Property[A
         if last and not table.get(last[0].name.text, _ANY).closes(last[0]):
             raise directive.name.error(
                 f'CoreDNS reads this "{directive.name.text}" as a property of the one before, since the "}}" at '
-                f"{last[0].args[-1].position} does not close its body; put that on a line of its own"
+                f"{last[0].args[-1].position} does not close its body; put that on its own line"
             )
 
 
@@ -426,9 +426,9 @@ _PROPERTIES: Final = {
 }
 # Properties of the plugin proxy, which people keep in forward.
 _OF_PROXY: Final = {
-    "fail_timeout": "leave it out: health_check says how often an upstream is asked",
+    "fail_timeout": "leave it out: health_check sets how often an upstream is probed",
     "protocol": 'write force_tcp or prefer_udp, or "tls://ADDRESS" as the upstream',
-    "spray": "leave it out: without a healthy upstream any is asked",
+    "spray": "leave it out: without a healthy upstream, queries go to any of them",
     "without": "leave it out",
 }
 # Plugins that became a part of another one.

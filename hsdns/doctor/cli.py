@@ -68,7 +68,7 @@ PAUSE: Final = 1.0  # seconds between two checks of it
 CALL: Final = 30.0  # seconds for one call of kubectl
 USER: Final = 65532  # as in the image
 FROM: Final = flag(
-    "ask the DNS servers from this pod, too: an ephemeral container is added to it, by kubectl",
+    "also query the DNS servers from this pod, in an ephemeral container that kubectl adds",
     "NAMESPACE/POD",
 )
 IMAGE_FLAG: Final = flag(
@@ -91,7 +91,7 @@ class Doctor(ReadingCommand):
     source: Annotated[
         list[str] | None,
         SOURCE._replace(
-            help="judge files in place of a cluster: manifests PATH..., also of -save or kubectl (- is standard "
+            help="check files instead of a cluster: manifests PATH..., also of -save or kubectl (- is standard "
             "input), or demo, the demo cluster"
         ),
     ] = None
@@ -111,9 +111,9 @@ class Doctor(ReadingCommand):
         ),
     ] = None
     server: Annotated[
-        list[str], flag("DNS servers to ask in place of the cluster's own", "ADDRESS...")
+        list[str], flag("DNS servers to query instead of the cluster's", "ADDRESS...")
     ] = []
-    no_ask: Annotated[bool, flag("ask no DNS server")] = False
+    no_ask: Annotated[bool, flag("query no DNS server")] = False
     recording: Annotated[
         str | None,
         flag("file of hsdns record, for what the search list costs (new rule HS176)", "FILE"),
@@ -394,7 +394,7 @@ def find_analysis(
     except istioctl.NotRun as error:
         return [], {MESH: str(error)}
     except ValueError:
-        return [], {MESH: "what istioctl printed is no JSON of istioctl analyze"}
+        return [], {MESH: "what istioctl printed is not the JSON of istioctl analyze"}
     found = {"apiVersion": "hsdns.io/v1", "kind": KIND, "metadata": {"name": "istioctl"}}
     return [{**found, "messages": messages or []}], {}
 
@@ -501,7 +501,7 @@ class PodView(NamedTuple):
         except ValueError:
             found = None
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            raise NotAsked(f"the container in {self} printed no JSON of hsdns ask; see -image")
+            raise NotAsked(f"the container in {self} did not print JSON of hsdns ask; see -image")
         return found
 
     def _pod(self) -> dict[str, Any]:
@@ -579,7 +579,7 @@ class PodView(NamedTuple):
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         said = lines[-1].removeprefix("Error from server ") if lines else "it does not say why"
         if "(Forbidden)" in said:
-            raise NotAsked(f"a right is missing to ask from {self}: {said[:300]}; {_ROLE}")
+            raise NotAsked(f"a permission is missing to query from {self}: {said[:300]}; {_ROLE}")
         if words[0] == "get" and "(NotFound)" in said:
             raise NotAsked(f"there is no {self}; name one that runs")
         raise NotAsked(f"{PROGRAM} {words[0]} failed, for {self}: {said[:300]}")

@@ -198,7 +198,7 @@ def show_names(screen: Screen, names: Names) -> None:
         rows = [Row(SKIPPED, f"not checked: endpointslices: {names.unknown}")]
     elif not rows and names.total:
         one = "it" if names.total == 1 else "each"
-        rows = [Row(PASSED, f"{counted(names.total, 'name')}: something stands behind {one}")]
+        rows = [Row(PASSED, f"{counted(names.total, 'name')}: {one} has something behind it")]
     if names.unclear:
         text = f"{counted(len(names.unclear), 'name')} not checked"
         why = f"{_named(names.unclear)}: the file has no pods like those that are selected"

@@ -144,7 +144,7 @@ def recorded_queries(path: str) -> dict[str, Any]:
         ) from None
     if not costs.clients:
         raise FlagError(
-            f"-recording {path}: it has no queries; record without -queries=false while names are asked for"
+            f"-recording {path}: it has no queries; record without -queries=false while clients look names up"
         )
     return {
         "apiVersion": "hsdns.io/v1",

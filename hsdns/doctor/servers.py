@@ -231,7 +231,7 @@ def _seen(
     except PodNotAsked as error:
         return [], str(error)
     except (KeyError, TypeError, ValueError):
-        return [], f"what the container in {view} printed is not that of this hsdns ask; see -image"
+        return [], f"the container in {view} runs another version of hsdns ask; see -image"
 
 
 def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -426,7 +426,7 @@ def _look(
             answers.append(_answer(server, question, partial(expected, number), drawn, sleep))
         except NoReply as error:
             name = f"{question.name.to_text()} {type_to_text(question.qtype)}"
-            silence, refused = f"{error}, when asked for {name}", isinstance(error, Refused)
+            silence, refused = f"{error}, when queried for {name}", isinstance(error, Refused)
             break
     is_known = any(map(is_proof, questions, answers))
     return server_object(

@@ -384,7 +384,7 @@ class Candidates:
                 below = f"so its name is below Service {subdomain}"
                 if key not in self._replay.block.store.services.values:
                     below = "and there is no such Service"
-                cause = f"{place} has subdomain {subdomain}, {below}; the Service asked is {name}"
+                cause = f"{place} has subdomain {subdomain}, {below}; the queried Service is {name}"
             else:
                 has = "neither hostname nor subdomain"
                 if hostname or subdomain:
@@ -393,7 +393,7 @@ class Candidates:
                         if subdomain
                         else "a hostname but no subdomain"
                     )
-                cause = f"{place} has {has}, so it has no name of its own"
+                cause = f"{place} has {has}, so it has no DNS name"
             yield Change(
                 place,
                 cause,

@@ -71,9 +71,7 @@ STATUSES: Final = {
     "does not resolve": 1,
     "could not tell": UNKNOWN,
 }
-NO_HISTORY: Final = (
-    "-history is what a running server remembers; leave out -source and -conf to ask it"
-)
+NO_HISTORY: Final = "-history needs a running server; leave out -source and -conf"
 
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
@@ -90,7 +88,7 @@ class AskerCommand(ClusterCommand):
     program_: Annotated[
         str,
         flag(
-            f"whose lookup, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
+            f"program whose lookup is shown, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
             "NAME",
         ),
     ] = ""
@@ -210,7 +208,7 @@ class Explain(AskerCommand):
         bool, flag("show the last changes behind the name, which a running server remembers")
     ] = False
     server: Annotated[
-        str | None, flag("ask this server too, and say where it differs", "ADDRESS")
+        str | None, flag("also query this server, and show where it differs", "ADDRESS")
     ] = None
     port: Annotated[int, flag("port of -server (default 53)", "PORT", name="p", low=1)] = 53
     o: Annotated[

@@ -283,7 +283,7 @@ def _causes(
     if len(candidates(conf, name)) > len(model.names(name, types)):
         for suffix in (*whole_list.search, *_suffixes(client, failed)):
             yield ClientCause(
-                f"{resolver} asks for {name} as it is, without the search list",
+                f"{resolver} queries {name} as given, without the search list",
                 f"use {name}.{suffix}",
                 setting,
                 f"{name}.{suffix}",
@@ -370,8 +370,8 @@ def _is_on_node(dns: PodDns, setting: Setting) -> bool:
 
 def _asks_another(pod: ClientPod, setting: Setting) -> str:
     if _is_on_node(pod.dns, setting):
-        return f"asks {setting.nameservers}, a server on its node of which nothing is known"
-    return f"asks {setting.nameservers}, not the cluster's DNS {pod.server}"
+        return f"queries {setting.nameservers}, a server on its node that hsdns knows nothing about"
+    return f"queries {setting.nameservers}, not the cluster's DNS {pod.server}"
 
 
 def _other_server(pod: ClientPod, setting: Setting, failed: LookupReport) -> ClientCause | None:
@@ -474,7 +474,7 @@ async def find_pod(
     others = {**dict.fromkeys(_bound(configuration), "as the Corefile binds"), **reading.servers}
     asked = nameservers(pod_resolv_conf(dns, server, domain, node))
     own = [each for each in asked if each == server or each in others]
-    remarks += [f"it asks {each}, {others[each]}" for each in own if each != server]
+    remarks += [f"it queries {each}, {others[each]}" for each in own if each != server]
     if reading.denied is None:
         remarks.append(UNREAD_POLICIES.format(reading.unread))
     # One nameserver that it reaches is enough.
@@ -514,7 +514,7 @@ async def _read_pod(
     try:
         reading = await in_watch(_tried(block.source, *path.split("/")))
     except TimeoutError:
-        raise QuestionError(f"the pod {path} could not be read in time; ask again") from None
+        raise QuestionError(f"the pod {path} could not be read in time; try again") from None
     if isinstance(reading, PodUnreadable):
         raise QuestionError(str(reading))
     return block, reading
@@ -677,7 +677,7 @@ def _dns_of(spec: PodSpec, namespace: str, path: str) -> PodDns:
     for address in nameservers:
         if not is_address(address):
             raise QuestionError(
-                f'dnsConfig of the pod {path} has the nameserver "{address}", which is no IP address'
+                f'dnsConfig of the pod {path} has the nameserver "{address}", which is not an IP address'
             )
     if policy == "None" and not nameservers:
         raise QuestionError(

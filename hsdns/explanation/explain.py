@@ -363,7 +363,7 @@ def _unanswered(visits: Sequence[Visit]) -> str:
     assert last.passed is not None, "it has a reply of the chain's end"
     name, zone = (each.to_text() for each in (last.passed.query.qname, last.request.zone))
     if any(each.handler.name == "autopath" and each.passed is not None for each in visits):
-        return f"autopath asks for the bare name {name}, and no plugin of block {zone} answers it; {ADD_FORWARD}"
+        return f"autopath looks up the bare name {name}, and no plugin of block {zone} answers it; {ADD_FORWARD}"
     return f"no plugin after {last.handler.name} answers {name}"
 
 

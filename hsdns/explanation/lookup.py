@@ -171,7 +171,7 @@ def _taken(shown: LookupReport) -> list[str]:
         if each.unseen == ASSUMED and may_be_elsewhere(each.name):
             found[f"{each.name} is {ASSUMED}, because another server answers it"] = None
         elif each.unseen == NOT_SEEN:
-            found[f"{each.nameserver} is asked too, and its answers are {NOT_SEEN}"] = None
+            found[f"{each.nameserver} is queried too, and its answers are {NOT_SEEN}"] = None
     return list(found)
 
 

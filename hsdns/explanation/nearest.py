@@ -363,7 +363,7 @@ class _Places:
                 (unnamed if address_in(own) else named).append((own, *service[::-1], SVC))
             for found in sorted(named, key=lambda each: each[0] != label):
                 yield Guess(found, f"{text(label)} is a pod{below}", "its name is {names}")
-            why = f"{text(label)} is a pod without a name of its own"
+            why = f"{text(label)} is a pod without a DNS name"
             if pod.spec.hostname and pod.spec.subdomain:
                 continue
             if not named and (address := pack_address(pod.status.pod_ip or "")) is not None:
@@ -381,7 +381,7 @@ class _Places:
                 if service[1] != label:  # else it is a Service, too
                     yield Guess((*service[::-1], SVC), why, "its Service is {names}")
         if name := DEPLOYED.fullmatch(text(label)):
-            why = f"{text(label)} is like the name of a Deployment's pod, which is no name in DNS"
+            why = f"{text(label)} is like the name of a Deployment's pod, which has no DNS name"
             for own in list(self._own[namespace] if namespace else self._with):
                 if text(own) == name[1] or has_parts(text(own), name[1]):
                     for place in [namespace] if namespace else self._with[own]:

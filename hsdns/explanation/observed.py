@@ -105,10 +105,10 @@ class Visit:
         """A description of the other server that it would query, "" if it would not."""
         if self.is_loop:
             return (
-                f"asks {self.whom}, a loopback address: in a Pod that is the Pod itself, so the query comes back to "
+                f"queries {self.whom}, a loopback address: in a Pod that is the Pod itself, so the query comes back to "
                 "this server; name the upstreams, or give the kubelet a `resolvConf` that does"
             )
-        return f"would ask {self.whom}; an explanation sends no queries" if self.whom else ""
+        return f"would query {self.whom}; an explanation sends no queries" if self.whom else ""
 
     @property
     def did(self) -> str:
@@ -216,7 +216,7 @@ class _Observer:
                 visit.is_own = _is_own(handler, request)
                 itself = ", which is this server itself" if visit.is_own else ""
                 visit.told = (
-                    f"asked {asked()}{itself}; it took {took}{_extended_error(visit.reply)}"
+                    f"queried {asked()}{itself}; it took {took}{_extended_error(visit.reply)}"
                 )
         else:
             visit.reply = await handler.handle(request, following)

@@ -276,7 +276,7 @@ def _from(found: Explanation, answer: ServerAnswer) -> str:
     """The zone of a denial, if it is another one."""
     zone = found.reading.get("zone", "")
     if answer.zone and zone and answer.zone.lower() != zone.lower():
-        return f"; its SOA record is of {answer.zone}, so it asked in another zone than {zone}"
+        return f"; its SOA record is of {answer.zone}, so it queried another zone than {zone}"
     return "; it may have stored that before the name existed" if answer.zone else ""
 
 

@@ -51,7 +51,7 @@ def lines(
         yield from _wrapped(f"but {sentence}", width)
     if (asked := found.asked) is not None:
         for sentence in asked.differences:
-            yield from _wrapped(f"but of server {asked.address}: {sentence}", width)
+            yield from _wrapped(f"but server {asked.address}: {sentence}", width)
     reports = found.servers.asked if found.servers is not None else ()
     for report in [each for each in reports if each.differences][:1]:
         sentence = f"but objects and server differ: {report.address}: {report.differences[0]}"

@@ -61,12 +61,9 @@ def play_in_real_time(name: str, options: Fault) -> int:
             raise FlagError("-name is for a server that runs; leave it out")
         return asyncio.run(_with_own_cluster(scenario, options))
     if scenario.own:
-        raise FlagError(
-            f"{scenario.name} is not for a server that runs: {scenario.own}; "
-            "with -own it has a cluster of its own"
-        )
+        raise FlagError(f"{scenario.name} needs its own cluster: {scenario.own}; add -own")
     if options.ask:
-        raise FlagError("-ask is for a cluster of its own; add -own, or ask with hsdns resolve")
+        raise FlagError("-ask needs -own; add it, or use hsdns resolve")
     if options.about is not None:
         scenario = scenario.about(name_of_flag(options.about))
     run = _Run(scenario, server, options.o == "json")
@@ -77,7 +74,7 @@ async def _with_own_cluster(scenario: Scenario, options: Fault) -> int:
     async with own_cluster(scenario) as cluster:
         asking = clients(scenario, cluster.port) if options.ask is not False else {}
         run = _Run(scenario, cluster.server, options.o == "json", cluster.change, asking)
-        run.say(f"a cluster of its own is served at {SERVERS[0]} port {cluster.port}")
+        run.say(f"the scenario's own cluster is served at {SERVERS[0]} port {cluster.port}")
         return await run.play()
 
 

@@ -207,7 +207,7 @@ def _lines(scenario: Scenario) -> Iterator[str]:
     yield f"hsdns fault run {scenario.name}"
     yield from ("```", "")
     if scenario.own:
-        yield from (f"It is played with a cluster of its own: {scenario.own}.", "")
+        yield from (f"It needs its own cluster: {scenario.own}.", "")
     yield from ("## Reports", "")
     yield from (f"- <{source}>" for source in scenario.sources)
 

@@ -246,7 +246,7 @@ def _convert(fields: Mapping[str, Any], where: str) -> _File:
             known = _KEYS.get(part, _File.__struct_fields__)
             word = matched.group(1)
             hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
-            sentence = f'"{word}" is no key of a scenario{hint}'
+            sentence = f'"{word}" is not a key of a scenario{hint}'
         at = f" in {place}" if place else ""
         raise ScenarioError(f"{where}: {sentence[0].lower()}{sentence[1:]}{at}") from None
 
@@ -261,7 +261,7 @@ _KEYS: Final = {
 def _problems(found: Scenario) -> Iterator[str]:
     """Errors that the types do not detect."""
     if not found.asked:
-        yield "nothing is asked; add [[asked]] with a name"
+        yield "no name is looked up; add [[asked]] with a name"
     standing: set[str] = set()
     all_rules: set[str] = set()
     for step in sorted(found.steps, key=lambda step: step.at):
@@ -283,7 +283,7 @@ def _problems(found: Scenario) -> Iterator[str]:
             all_rules.add(name)
         for written in step.delete:
             if not _OBJECT.fullmatch(written):
-                yield f'"{written}" is no object; write it as "Service shop/web"'
+                yield f'"{written}" is not an object; write it as "Service shop/web"'
     for seen in found.seen:
         if seen.client not in MODELS:
             hint = did_you_mean(seen.client, MODELS) or f"; there are {', '.join(MODELS)}"

@@ -98,15 +98,17 @@ class Fault(ServerCommand):
     about: Annotated[
         str | None,
         flag(
-            "run, matrix: the name that the scenario is about, in place of its own",
+            "run, matrix: name to look up instead of the scenario's",
             "NAME",
             name="name",
         ),
     ] = None
-    own: Annotated[bool, flag("run: bring a cluster of its own, although a server runs")] = False
+    own: Annotated[bool, flag("run: start the scenario's own cluster, even if a server runs")] = (
+        False
+    )
     ask: Annotated[
         bool | None,
-        flag("run: look names up as resolvers do (default with a cluster of its own)"),
+        flag("run: look names up as resolvers do (default with -own)"),
     ] = None
     address: Annotated[
         str | None,
@@ -114,7 +116,7 @@ class Fault(ServerCommand):
     ] = None
     port: Annotated[int, flag("matrix: port of -server (default 53)", "PORT", name="p", low=1)] = 53
     programs: Annotated[
-        str, flag("matrix: programs in place of those of the scenario", "NAME,...", name="program")
+        str, flag("matrix: programs to use instead of the scenario's", "NAME,...", name="program")
     ] = ""
     o: Annotated[
         str,
@@ -207,9 +209,7 @@ class Fault(ServerCommand):
                 known = f"{', '.join(others)} and {last}" if others else last
                 raise FlagError(f"-{each} is for hsdns fault {known}; leave it out")
         if {"own", "control"} <= self.given:
-            raise FlagError(
-                "-own has a cluster of its own, and -control names another; leave one out"
-            )
+            raise FlagError("-own starts a cluster, and -control names a server; leave one out")
 
 
 def _imported(path: str) -> list[str]:

@@ -147,7 +147,7 @@ def _names(asked: Iterable[tuple[Any, bool | None]], apexes: Sequence[Name]) -> 
 
 BESIDE: Final = {
     "connection": "connections are known by their queries alone, and one that was open before counts as new",
-    "miss": "what the answer table knew when a query came counts as what it would have known",
+    "miss": "the answer table is assumed to have had the same answers",
 }
 
 
@@ -200,7 +200,7 @@ class DryRun:
         if action.about in BESIDE:
             yield BESIDE[action.about]
         if self._is_open:
-            yield 'the address that a query was sent to is not known, so "asked" is left open'
+            yield 'the address that a query was sent to is not known, so "asked" is not checked'
         if "flow" in words:
             yield "a five-tuple that was used before the first of these queries counts as new"
         if "nth" in words:

@@ -268,7 +268,7 @@ class _Reader:
             return action.answer_address(str(ip_address(word)))
         if "." not in word:
             raise self._error(
-                f'"{word}" is a name of one label, which no program asks for; '
+                f'"{word}" is a name of one label, which no program looks up; '
                 f'write an address, a whole name, "random", or "{word}." if it is meant',
                 back=1,
             )
@@ -330,7 +330,7 @@ class _Reader:
         """Take the argument of `pod`: the Pod that has the client's address; `*` for any Pod of the namespace."""
         namespace, slash, name = self._next.partition("/")
         if slash and any(each in name for each in "=!,"):
-            raise self._error(f'"{name}" is no name of a pod; write "labels {self._next}"')
+            raise self._error(f'"{name}" is not the name of a pod; write "labels {self._next}"')
 
         def parse(word: str) -> Selector:
             if not (_LABEL.fullmatch(namespace) and (name == "*" or _POD.fullmatch(name))):

@@ -87,5 +87,5 @@ def mesh_findings(
     except ValueError:
         return (
             [],
-            "the configuration of Istio was not checked: what istioctl printed is no JSON of istioctl analyze",
+            "the configuration of Istio was not checked: what istioctl printed is not the JSON of istioctl analyze",
         )

@@ -214,7 +214,7 @@ def _read(part: str, needed: Mapping[str, str], flag: str) -> Limit:
     match = _FORM.fullmatch(part)
     if match is None:
         raise LoadError(
-            f'{flag}: "{part.strip()}" is no limit; write a name, a comparison and a value, such as p99>5ms'
+            f'{flag}: "{part.strip()}" is not a limit; write a name, a comparison and a value, such as p99>5ms'
         )
     metric, sign, value, word = match.groups()
     aborts = word is not None
@@ -228,12 +228,14 @@ def _read(part: str, needed: Mapping[str, str], flag: str) -> Limit:
     text = f"{metric}{sign}{value}{':abort' if aborts else ''}"
     if aborts and (metric in LOOKUPS or metric == KNEE):
         raise LoadError(
-            f'{flag}: "{text}": what "{metric}" is, is told at the end; leave ":abort" out'
+            f'{flag}: "{text}": what "{metric}" is, is known at the end; leave ":abort" out'
         )
     if metric in LATENCIES or metric in LATENESS or metric in LOOKUP_LATENCIES:
         seconds = parse_duration(value)
         if seconds is None:
-            raise LoadError(f'{flag}: "{value}" in "{text}" is no time; write one such as 5ms')
+            raise LoadError(
+                f'{flag}: "{value}" in "{text}" is not a duration; write one such as 5ms'
+            )
         return Limit(text, metric, sign, round(seconds * 1e6, 3), "us", aborts)
     digits = value.removesuffix("%")
     try:
@@ -247,10 +249,10 @@ def _read(part: str, needed: Mapping[str, str], flag: str) -> Limit:
     unit = "%" if digits != value else ""
     if metric == KNEE and unit:
         raise LoadError(
-            f'{flag}: "{value}" in "{text}" is no rate; write queries a second such as 5000'
+            f'{flag}: "{value}" in "{text}" is not a rate; write queries a second such as 5000'
         )
     if aborts and not unit and sign in ("<", "<="):
         raise LoadError(
-            f'{flag}: "{text}": whether there are so few is told at the end; leave ":abort" out, or limit a share'
+            f'{flag}: "{text}": whether there are so few is known at the end; leave ":abort" out, or limit a share'
         )
     return Limit(text, metric, sign, number, unit, aborts)

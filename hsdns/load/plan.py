@@ -172,7 +172,7 @@ def check_target(address: str, owned: Sequence[str]) -> None:
         found = ip_address(address.partition("%")[0])
     except ValueError:
         raise LoadError(
-            f'"{address}" is no IP address; -server takes one, such as 127.0.0.1'
+            f'"{address}" is not an IP address; -server takes one, such as 127.0.0.1'
         ) from None
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     seen = found if mapped is None else mapped
@@ -237,7 +237,7 @@ def read_targets(words: Sequence[str], port: int, owned: Sequence[str]) -> list[
             )
         if name in found:
             raise LoadError(
-                f'-server: "{name}" is given twice; give each server a name of its own, as NAME=ADDRESS'
+                f'-server: "{name}" is given twice; give each server its own name, as NAME=ADDRESS'
             )
         found[name] = Target(name, host, own_port)
     return list(found.values())
@@ -256,6 +256,6 @@ def _host_and_port(place: str, port: int) -> tuple[str, int]:
         return place.removeprefix("[").removesuffix("]"), port
     if not (digits.isascii() and digits.isdigit() and 0 < int(digits) < 65_536):
         raise LoadError(
-            f'-server: "{digits}" in "{place}" is no port; write ADDRESS:PORT with one from 1 to 65535'
+            f'-server: "{digits}" in "{place}" is not a port; write ADDRESS:PORT with one from 1 to 65535'
         )
     return host.removeprefix("[").removesuffix("]"), int(digits)

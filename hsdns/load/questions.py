@@ -207,7 +207,7 @@ def read_queries(lines: Iterable[str], path: str) -> list[Question]:
         if not words or line[0] in ";#":
             continue
         if "\0" in line:
-            raise LoadError(f"{path}:{number}: this is no text; a file for dnsperf -B is not read")
+            raise LoadError(f"{path}:{number}: this is not text; a file for dnsperf -B is not read")
         if words[0].lower() in BLOCKS and (len(words) == 1 or len(words) > 2):
             raise LoadError(
                 f'{path}:{number}: "{line.strip()}" is of a dynamic update (dnsperf -u), and only queries are sent'
@@ -220,7 +220,7 @@ def read_queries(lines: Iterable[str], path: str) -> list[Question]:
         try:
             qname = Name.from_text(name)
         except ValueError as error:
-            raise LoadError(f'{path}:{number}: "{name}" is no name: {error}') from None
+            raise LoadError(f'{path}:{number}: "{name}" is not a domain name: {error}') from None
         known = MORE_TYPES.get(qtype.upper())
         try:
             found.append(Question(qname, known or type_from_text(qtype.upper()), GROUP))

@@ -150,7 +150,7 @@ def _of_recording(path: str, left_out: Counter[str]) -> Iterator[Asked]:
         recording = Recording.open(path)
     except BadRecording as error:
         raise LoadError(
-            f"{error}; it is no capture in pcap, pcapng, dnstap or C-DNS either"
+            f"{error}; it is not a capture in pcap, pcapng, dnstap or C-DNS either"
         ) from None
     with recording:
         for entry in recording:

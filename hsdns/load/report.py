@@ -149,7 +149,7 @@ def read_report(octets: bytes, name: str) -> Report:
         return msgspec.json.decode(octets, type=Report, dec_hook=lambda kind, found: kind(found))
     except msgspec.MsgspecError as error:
         raise LoadError(
-            f"{name}: that is no report of hsdns load ({error}); -json FILE writes one"
+            f"{name}: that is not a report of hsdns load ({error}); -json FILE writes one"
         ) from None
 
 
@@ -228,9 +228,9 @@ def why_withheld(whole: Second, seconds: Sequence[Second]) -> str:
     return f"the generator was the limit: {'; '.join(found)}; {remedy}"
 
 
-_SLOWER: Final = "give a lower -rate, or run it on a machine of its own"
+_SLOWER: Final = "give a lower -rate, or run it on a separate machine"
 _STOP: Final = 20_000  # microseconds; shorter ones may have other causes
-_ALONE: Final = "run it on a machine of its own"
+_ALONE: Final = "run it on a separate machine"
 _MOST: Final = 8  # seconds in a sentence
 
 
@@ -259,7 +259,7 @@ def _cause(seconds: Sequence[Second], late: Sequence[Second], worst: int) -> tup
     if (bad.sender or 0) > (bad.elapsed or 0) * 0.9:
         return "because it had no time left for more", _SLOWER
     if bad.waited is None or worst < _STOP:
-        return "for a reason that the system does not tell", _ALONE
+        return "for an unknown reason", _ALONE
     return stopped
 
 

@@ -253,7 +253,7 @@ def carry_out(
     begin = options.begin() or clock() + AHEAD
     if (late := clock() - begin) > 0:
         raise LoadError(
-            f"this generator heard {late / SECOND:.1f} s too late of the begin; does it get too little CPU time?"
+            f"this generator heard {late / SECOND:.1f} s too late of the start; does it get too little CPU time?"
         )
     runs = []
     for each in servers:

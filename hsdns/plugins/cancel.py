@@ -40,9 +40,7 @@ class Cancel(Plugin):
         directive = one_of(directives, block.warn, last=True)
         no_body(directive, may_be_empty=True)
         if directive.is_one_line:
-            raise directive.error(
-                'CoreDNS takes this "}" for the timeout; put it on a line of its own'
-            )
+            raise directive.error('CoreDNS takes this "}" for the timeout; put it on its own line')
         token = optional_argument(directive)
         if token is None:
             return cls()

@@ -81,7 +81,7 @@ class Geoip(Plugin):
         except OSError as error:
             raise token.error(f"cannot read {token.text}: {error.strerror}") from None
         except maxminddb.InvalidDatabaseError:
-            raise token.error(f"{token.text} is no file in MaxMind's format (.mmdb)") from None
+            raise token.error(f"{token.text} is not a file in MaxMind's format (.mmdb)") from None
         kind = reader.metadata().database_type
         labels = _PLACE if any(word in kind for word in _OF_PLACES) else {}
         if any(word in kind for word in _OF_NETWORKS):

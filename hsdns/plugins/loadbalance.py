@@ -73,7 +73,7 @@ class Weights:
                 address, weight = _address(words[0], number), _weight(words[1], number)
                 if current is None:
                     raise BadWeights(
-                        f"{number}: no name precedes this address; write one on a line of its own"
+                        f"{number}: no name precedes this address; write one on its own line"
                     )
                 current.setdefault(address, weight)  # of two weights the first takes effect
             else:

@@ -286,7 +286,7 @@ def _path(plain: list[str]) -> str:
     if path == STANDARD_OUTPUT:
         if sys.stdout.isatty():
             raise FlagError(
-                "a recording is no text for a terminal; name a file, or write to a pipe"
+                "a recording is not text for a terminal; name a file, or write to a pipe"
             )
     elif os.path.lexists(path):
         raise FlagError(f"{path} exists; remove it, or name another file")
@@ -463,7 +463,7 @@ class Recorder:
                 return self._placed(share) if is_new else None
             found = self._placed(msgspec.json.decode(line, type=RecordedQuery))
         except UNDECODED as error:
-            raise ValueError(f"it is no query: {error}") from None
+            raise ValueError(f"it is not a query: {error}") from None
         self.queries += found is not None
         return found
 

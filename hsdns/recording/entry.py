@@ -162,10 +162,10 @@ def read_line(line: bytes) -> Entry | None:
         try:
             name = _decode_name(line).entry
         except UNDECODED:
-            raise ValueError("it is no entry of a recording") from None
+            raise ValueError("it is not an entry of a recording") from None
         if name and name not in NAMES:
             return None
-        raise ValueError(f"it is no entry of a recording: {error}") from None
+        raise ValueError(f"it is not an entry of a recording: {error}") from None
 
 
 def to_raw(found: Object) -> msgspec.Raw:

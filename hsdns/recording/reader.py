@@ -214,13 +214,13 @@ class Recording(AbstractContextManager["Recording"]):
             line = next(self._lines)
             head = msgspec.json.decode(line, type=_Head)
         except StopIteration:
-            raise BadRecording(f"{self.path} is empty, so it is no recording") from None
+            raise BadRecording(f"{self.path} is empty, so it is not a recording") from None
         except Damaged as damage:
             raise BadRecording(f"{self.path} {damage}, before its first whole line") from None
         except UNDECODED:
-            raise BadRecording(f"{self.path} is no recording of hsdns record") from None
+            raise BadRecording(f"{self.path} is not a recording of hsdns record") from None
         if head.format != FORMAT:
-            raise BadRecording(f"{self.path} is no recording of hsdns record")
+            raise BadRecording(f"{self.path} is not a recording of hsdns record")
         if head.version != VERSION:
             raise BadRecording(
                 f"{self.path} is a recording of version {head.version}, and hsdns {__version__} reads "
@@ -232,10 +232,12 @@ class Recording(AbstractContextManager["Recording"]):
         except ValueError as error:
             raise BadRecording(f"{self.path} is broken at line 1: {error}") from None
         if not isinstance(found, Header):
-            raise BadRecording(f"{self.path} is no recording of hsdns record")
+            raise BadRecording(f"{self.path} is not a recording of hsdns record")
         for word in [*found.zones, *(word for words in found.kubernetes for word in words)]:
             if not WORD.fullmatch(word):
-                raise BadRecording(f"{self.path} is broken at line 1: {word!r} is no word of a Corefile")  # fmt: skip
+                raise BadRecording(
+                    f"{self.path} is broken at line 1: {word!r} is not a word of a Corefile"
+                )
         return found
 
 

@@ -54,7 +54,7 @@ class Resolve(AskerCommand):
     most_words = ANY
 
     server: Annotated[
-        str, flag("server to ask, with real waits, in place of a Corefile", "ADDRESS")
+        str, flag("server to query, with real waits, instead of a Corefile", "ADDRESS")
     ] = ""
     port: Annotated[int, flag("port of -server (default 53)", "PORT", name="p", low=1)] = 53
     forward: Annotated[

@@ -107,6 +107,6 @@ class MongoDb(Dnspython):
     """PyMongo 4, from its source, srv_resolver.py, not measured; other drivers ask for the name as it is, too."""
 
     name = "mongodb-srv"
-    used_by = "mongodb+srv:// of PyMongo: SRV records of the name as it is, and TXT records"
+    used_by = "mongodb+srv:// of PyMongo: SRV records of the name as given, and TXT records"
     types = (RRType.SRV, RRType.TXT)
     walks = False

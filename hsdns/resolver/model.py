@@ -81,7 +81,7 @@ class Keeps(NamedTuple):
 
     least: float = 0.0
     most: float = 0.0
-    why: str = "it keeps no answer, and asks for each connection"
+    why: str = "it keeps no answers, and looks the name up for each connection"
 
     @property
     def text(self) -> str:

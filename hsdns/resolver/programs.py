@@ -94,7 +94,9 @@ class Envoy(CAres):
     used_by = "Envoy's STRICT_DNS clusters"
     types = (RRType.A, RRType.AAAA)
     keeps = Keeps(
-        5, 5, "STRICT_DNS asks every 5 s (dns_refresh_rate), or after the TTL with respect_dns_ttl"
+        5,
+        5,
+        "STRICT_DNS queries every 5 s (dns_refresh_rate), or after the TTL with respect_dns_ttl",
     )
     caches = leaves_late_socket = False
 
@@ -115,7 +117,7 @@ class EnvoyTtl(Envoy):
 
     name = "envoy-ttl"
     used_by = "Envoy's clusters with respect_dns_ttl"
-    keeps = Keeps(0, inf, "with respect_dns_ttl it asks when the TTL ends")
+    keeps = Keeps(0, inf, "with respect_dns_ttl it queries when the TTL ends")
 
 
 class EnvoyLogical(Envoy):
@@ -124,7 +126,7 @@ class EnvoyLogical(Envoy):
     name = "envoy-logical"
     used_by = "Envoy's LOGICAL_DNS clusters"
     keeps = Keeps(
-        5, 5, "LOGICAL_DNS asks every 5 s (dns_refresh_rate); open connections are used on"
+        5, 5, "LOGICAL_DNS queries every 5 s (dns_refresh_rate); open connections stay in use"
     )
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
@@ -211,7 +213,7 @@ class NodeLookup(Glibc):
     name = "node-lookup"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = "Node's dns.lookup, http and net, in Debian images"
-    keeps = Keeps(why="it keeps no answer; open connections of an agent are used on")
+    keeps = Keeps(why="it keeps no answers; open connections of an agent stay in use")
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up; the errors are codes."""
@@ -265,7 +267,7 @@ class DotNet(Glibc):
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = ".NET's Dns and HttpClient, in Debian images"
     keeps = Keeps(
-        why="it keeps no answer; HttpClient uses a connection on until PooledConnectionLifetime"
+        why="it keeps no answers; HttpClient keeps using a connection until PooledConnectionLifetime"
     )
 
 
@@ -297,7 +299,7 @@ class NginxStart(_Keeping):
     used_by = "nginx without `resolver`: names in upstream and proxy_pass"
     looks_at_own_address = True
     keeps = Keeps(
-        inf, inf, "without `resolver` a name is looked up when nginx starts or reloads only"
+        inf, inf, "without `resolver`, a name is looked up only when nginx starts or reloads"
     )
 
 
@@ -307,7 +309,7 @@ class Java(_Keeping):
     name = "java"
     used_by = "Java's InetAddress and HttpClient, in Debian images"
     keeps = Keeps(
-        30, 30, "the JVM keeps addresses for 30 s (networkaddress.cache.ttl; for ever under a security manager)"
+        30, 30, "the JVM keeps addresses for 30 s (networkaddress.cache.ttl; forever under a security manager)"
     )  # fmt: skip
     keeps_errors = 10.0  # networkaddress.cache.negative.ttl
 
@@ -319,7 +321,7 @@ class GrpcJava(Java):
     used_by = "gRPC in Java, in Debian images"
     most_kept = 30.0
     keeps = Keeps(
-        77, 77, "it keeps addresses for 30 s, as the JVM does, and asks when it fails to connect, which gets rarer"
+        77, 77, "it keeps addresses for 30 s, as the JVM does; a failed connect looks up again, less often each time"
     )  # fmt: skip
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:

@@ -97,7 +97,7 @@ def report_of(model: Model, trace: Trace, unseen: Mapping[int, str] | None = Non
             why = own.why
         keeps = max(_keeps(told, own), keeps + own.least * bool(keeps))
         if forwarder.captures and not forwarder.registry:
-            remarks = [f"which Services {through} knows is not known: it passes all names on"]
+            remarks = [f"hsdns does not know the Services of {through}: it passes all names on"]
     else:
         passed = []
     conf = model.conf

@@ -203,7 +203,7 @@ def corefile_in(file: str, content: bytes) -> Mounted:
     what = ", ".join(sorted({each.kind for each in manifests})) or "; ".join([*problems, *left_out])
     raise CorefileError(
         Position(file, 1, 1),
-        f"this is no Corefile, but a manifest ({what or 'empty'}) in which no ConfigMap has a value {COREFILE}"
+        f"this is not a Corefile, but a manifest ({what or 'empty'}) in which no ConfigMap has a value {COREFILE}"
         if not every
         else f"several ConfigMaps have a value {COREFILE}, and none is called {_USUAL}; write one of them to a file",
     )

@@ -110,7 +110,7 @@ def find_rule(word: str, known: Iterable[Rule] = ()) -> Rule:
     if found is not None:
         return found
     if word.upper() in RETIRED:
-        raise ValueError(f"rule {word.upper()} is no more: {RETIRED[word.upper()]}")
+        raise ValueError(f"rule {word.upper()} no longer exists: {RETIRED[word.upper()]}")
     hint = did_you_mean(word.upper() if word[:2].upper() == "HS" else word.lower(), by_word)
     raise ValueError(f'there is no rule "{word}"{hint or "; hsdns rule lists them"}')
 

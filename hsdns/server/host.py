@@ -218,7 +218,7 @@ def _remove_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise UnixSocketError("there is a file that is no socket; it is left alone")
+        raise UnixSocketError("there is a file that is not a socket; it is left alone")
     if found.st_uid != os.geteuid():
         raise UnixSocketError("there is a socket of another user; it is left alone")
     if listens(path):
@@ -261,7 +261,7 @@ class ServiceManager:
         address = environ.pop("NOTIFY_SOCKET", "")
         if address and address[0] not in "/@":
             log.warning(
-                'NOTIFY_SOCKET is "%s", which is no Unix socket: the service manager is told nothing',
+                'NOTIFY_SOCKET is "%s", which is not a Unix socket, so the service manager is not notified',
                 address,
             )
             address = ""
@@ -290,4 +290,4 @@ class ServiceManager:
                 sock.setblocking(False)
                 sock.sendto(text.encode(), name)
         except OSError as error:
-            log.warning("cannot tell the service manager at %s: %s", self._address, error)
+            log.warning("cannot notify the service manager at %s: %s", self._address, error)

@@ -23,8 +23,8 @@ def source_from(name: Token, args: Sequence[Token], base_dir: str) -> NamedSourc
     """Create the source with that name; raise CorefileError.  Paths are relative to `base_dir`."""
     if name.text == "kubeconfig":
         raise name.error(
-            '"kubeconfig" is a property of its own: write "kubeconfig FILE" into the kubernetes block of a Corefile, '
-            "in place of a source; a command takes the Corefile with -conf"
+            '"kubeconfig" is a property, not a source: write "kubeconfig FILE" in the kubernetes block of a Corefile; '
+            "a command takes the Corefile with -conf"
         )
     if name.text not in SOURCES:
         remedy = did_you_mean(name.text, SOURCES) or f"; known are {', '.join(SOURCES)}"

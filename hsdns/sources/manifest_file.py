@@ -190,7 +190,7 @@ def _each_read(
 _NO_TEXT: Final = yaml.reader.Reader.NON_PRINTABLE
 _NO_OBJECT = "this is not a Kubernetes object; write fields such as apiVersion, kind and metadata"
 _NESTED = "it is nested too deeply; correct the file"
-_BARE_LIST = "kubectl takes no bare list of objects; write them as the items of a List, or as documents of their own"
+_BARE_LIST = "kubectl takes no bare list of objects; write them as the items of a List, or as separate documents"
 _NESTED_LISTS = "lists are nested too deeply; write the objects into one list"
 _NO_LIST = "items of {} is not a list; write one object per item"
 

@@ -78,7 +78,7 @@ def rule_words(
         selected = {each.word for each in wanted.selector.parts()}
         if "labels" in selected:
             raise ClusterError(
-                'the pods that ask here have no labels; write When.POD() in place of "labels"'
+                'the client pods here have no labels; write When.POD() in place of "labels"'
             )
         if "pod" in selected and wanted.action.about != "query":
             raise ClusterError(
@@ -314,7 +314,7 @@ def find(name: str, about: str | None) -> File:
         raise ClusterError(str(error)) from None
     abouts = {read_rule(rule.split()).action.about for step in file.steps for rule in step.add}
     for is_so, what in (
-        (file.corefile, "has a Corefile of its own, and the cluster of a test has another"),
+        (file.corefile, "has its own Corefile, and the cluster of a test has another"),
         ("process" in abouts, "kills the server for seconds that no test can advance"),
         ("watch" in abouts, "is about an API server, and the cluster of a test has none"),
     ):

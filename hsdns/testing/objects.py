@@ -112,7 +112,7 @@ class Objects:
         if not documents and text.strip():
             known = ", ".join(sorted({kind for _, kind in KINDS}))
             raise ClusterError(
-                f"manifest: nothing in it says something to DNS; kinds that do are {known}"
+                f"manifest: no object in it matters to DNS; kinds that do are {known}"
             )
         self._add(documents)
 

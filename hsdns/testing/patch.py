@@ -239,7 +239,7 @@ _standing: Final[list[PodResolver]] = []
 
 
 def _refuse(what: str, instead: str) -> NoReturn:
-    raise ClusterError(f"within patch(), {what} would ask another DNS server; {instead}")
+    raise ClusterError(f"within patch(), {what} would query another DNS server; {instead}")
 
 
 def _guard(event: str, arguments: tuple[Any, ...]) -> None:

@@ -109,7 +109,7 @@ def main() -> None:
             back.sendall(str(error).encode())
             return
         except OSError as error:
-            back.sendall(f"a network of its own cannot be set up ({error})".encode())
+            back.sendall(f"a separate network namespace cannot be set up ({error})".encode())
             return
         socket.send_fds(back, [b"ready"], [each.fileno() for each in sockets])
         for each in sockets:

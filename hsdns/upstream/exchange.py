@@ -147,7 +147,7 @@ class Streams:
     def one(self) -> Iterator[None]:
         """Have one more meanwhile; raise Displaced."""
         if self.used >= self.most:
-            raise Displaced(f"is not asked: {self.most} queries over streams wait")
+            raise Displaced(f"is not queried: {self.most} queries over streams wait")
         self.used += 1
         try:
             yield

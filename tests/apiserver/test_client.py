@@ -250,7 +250,7 @@ async def test_compressed_response_is_refused(encoding: str) -> None:
     ) as server:
         setting = server.setting()
         assert await setting.fails() == (
-            f"{server.url} sends a compressed response ({encoding}), which was not asked for; "
+            f"{server.url} sends a compressed response ({encoding}), which hsdns did not request; "
             "is there a proxy in front of it that compresses?"
         )
 

@@ -209,7 +209,7 @@ class TestPackage:
     ("user", "sentence"),
     [
         pytest.param({"client-key-data": "a"}, '"client-key-data" in kubeconfig PATH is not base64', id="base64"),
-        pytest.param({"auth-provider": {"name": "azure"}}, 'kubeconfig PATH asks for the auth-provider "azure"; only gcp and oidc are supported; use an exec plugin instead', id="provider"),
+        pytest.param({"auth-provider": {"name": "azure"}}, 'kubeconfig PATH names the auth-provider "azure"; only gcp and oidc are supported; use an exec plugin instead', id="provider"),
         pytest.param({"auth-provider": {"name": "oidc", "config": {"idp-certificate-authority": "/gone"}}}, "cannot read /gone: No such file or directory", id="provider-ca"),
     ],
 )  # fmt: skip

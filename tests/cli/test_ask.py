@@ -41,14 +41,14 @@ def test_answers_of_each_server(
                 {"question": DB, "rcode": "NOERROR", "records": [[1, "0a000007"]]},
                 {"question": DB + "AAA", "rcode": "NXDOMAIN", "records": []},
             ],
-            "silence": "no reply came, when asked for x SRV",
+            "silence": "no reply came, when queried for x SRV",
             "refused": False,
         },
         {
             "host": "192.0.2.2",
             "port": 53,
             "answers": [],
-            "silence": f"nothing listens there, when asked for {Name.from_text(DB[:-2]).to_text()} A",
+            "silence": f"nothing listens there, when queried for {Name.from_text(DB[:-2]).to_text()} A",
             "refused": True,
         },
     ]

@@ -45,8 +45,8 @@ def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
     ("said", "runs", "reason"),
     [
         (NotRun("istioctl is not on PATH; run it"), True, "istioctl is not on PATH; run it"),
-        ("x", True, "what istioctl printed is no JSON of istioctl analyze"),
-        ("{}", True, "what istioctl printed is no JSON of istioctl analyze"),
+        ("x", True, "what istioctl printed is not the JSON of istioctl analyze"),
+        ("{}", True, "what istioctl printed is not the JSON of istioctl analyze"),
         ("[]", False, "left out by -istioctl=false"),
     ],
 )

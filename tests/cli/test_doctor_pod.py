@@ -97,7 +97,7 @@ def test_the_role_of_the_manifest_allows_what_kubectl_does() -> None:
 FORBIDDEN = (
     'Error from server (Forbidden): User "dev" cannot update resource "pods/ephemeralcontainers"'
 )
-RIGHT = f"a right is missing to ask from Pod shop/web-0: {FORBIDDEN.removeprefix('Error from server ')}; deploy/doctor/from-pod has the rights"
+RIGHT = f"a permission is missing to query from Pod shop/web-0: {FORBIDDEN.removeprefix('Error from server ')}; deploy/doctor/from-pod has the rights"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ RIGHT = f"a right is missing to ask from Pod shop/web-0: {FORBIDDEN.removeprefix
         ((POD, DONE), {"REPLACE_FAILS": FORBIDDEN}, RIGHT),
         ((POD, ""), {"GET_FAILS": "Error from server (NotFound): gone"}, "there is no Pod shop/web-0; name one that runs"),
         ((POD, DONE), {"LOGS_FAILS": "Error from server: no route to the node"}, "kubectl logs failed, for Pod shop/web-0: Error from server: no route to the node"),
-        ((POD, DONE), {"SAID": "Usage: sh"}, "the container in Pod shop/web-0 printed no JSON of hsdns ask; see -image"),
+        ((POD, DONE), {"SAID": "Usage: sh"}, "the container in Pod shop/web-0 did not print JSON of hsdns ask; see -image"),
         (([], DONE), {}, "kubectl get failed, for Pod shop/web-0: it does not say why"),
         ((["x"], DONE), {}, "what kubectl prints of Pod shop/web-0 is no object"),
         (({**POD, "status": {"phase": "Pending"}}, DONE), {}, "Pod shop/web-0 does not run (its phase is Pending); name one that does"),

@@ -121,7 +121,7 @@ def test_each_replica_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
         "is not right (1 more of 8 answers are not right): "
     )
     assert refused.startswith(
-        f"nothing listens on UDP at 127.0.0.1 port {gone}, when asked for kubernetes.default."
+        f"nothing listens on UDP at 127.0.0.1 port {gone}, when queried for kubernetes.default."
     )
     assert f"{service} at 127.0.0.1 port {right}: 8 of 8 answers are right" in printed["asked"]
     assert not {each["resource"] for each in printed["unchecked"]} & {"answers"}
@@ -168,7 +168,7 @@ def test_a_silent_pod_beside_one_that_answers(capsys: pytest.CaptureFixture[str]
         ("HS231", "note", "Service kube-system/kube-dns"),
     ]
     name = "kubernetes.default.svc.cluster.local. A"
-    silence = f"no reply came from {OTHER_LOOPBACK} port {port} within 1 s, when asked for {name}"
+    silence = f"no reply came from {OTHER_LOOPBACK} port {port} within 1 s, when queried for {name}"
     assert printed["asked"][:2] == [
         f"Pod kube-system/coredns-a at 127.0.0.1 port {right}: 2 of 2 answers are right",
         f"Pod kube-system/coredns-b at {OTHER_LOOPBACK} port {port}: {silence}",

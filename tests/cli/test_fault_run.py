@@ -103,8 +103,8 @@ def test_ctrl_c_removes_the_rules(
     ("text", "flags", "answer", "status", "error"),
     [
         (SHORT, "", reply(b'{"error": "no zone"}', "400 Bad Request"), 2, "no zone"),
-        (SHORT.replace("seconds", 'own = "it needs more"\nseconds', 1), "", lines(), 2, "own is not for a server that runs: it needs more; with -own it has a cluster of its own"),
-        (SHORT, "-ask", lines(), 2, "-ask is for a cluster of its own; add -own, or ask with hsdns resolve"),
+        (SHORT.replace("seconds", 'own = "it needs more"\nseconds', 1), "", lines(), 2, "own needs its own cluster: it needs more; add -own"),
+        (SHORT, "-ask", lines(), 2, "-ask needs -own; add it, or use hsdns resolve"),
         (SHORT, "-name a..b", lines(), 2, '-name: "a..b" is not a domain name: '),
     ],
 )  # fmt: skip
@@ -132,7 +132,7 @@ def test_without_a_server_it_brings_a_cluster_of_its_own(
     assert main(["fault", "run", path]) == 0
     out = capsys.readouterr().out
     assert re.match(
-        r"a cluster of its own is served at 127\.0\.0\.1 port \d+\nown: A title, 30s\n", out
+        r"the scenario's own cluster is served at 127\.0\.0\.1 port \d+\nown: A title, 30s\n", out
     )
     assert out.splitlines()[-2].endswith("race: is removed, hits: 1")
     assert re.fullmatch(r"glibc: lookups: 1, \d\.\d s lost", out.splitlines()[-1])

@@ -153,7 +153,7 @@ def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (reply(b'{"error":"choose one by its zone"}\n', "400 Bad Request"), 2, "choose one by its zone\n"),
         (reply(b'{"error":"there are no objects"}\n', "404 Not Found"), 2, "there are no objects\n"),
-        (reply(b"hello\n"), 2, "the server at c.sock did not answer /v1/watch?zone=a.test as this hsdns expects: it is no entry of a recording\n"),
+        (reply(b"hello\n"), 2, "the server at c.sock did not answer /v1/watch?zone=a.test as this hsdns expects: it is not an entry of a recording\n"),
     ],
 )  # fmt: skip
 def test_a_server_that_tells_nothing(

@@ -34,7 +34,7 @@ PICTURE = json.loads((ROOT / "docs" / "pictures" / "top.json").read_text())
 # A shell has commands in the background ignore SIGINT, and a process passes that on.
 INTERRUPTED = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); runpy.run_module('hsdns', run_name='__main__')"
 LINE = json.dumps(PICTURE).encode() + b"\n"
-GONE = "the server at c ended before all of /v1/top was read; ask again"
+GONE = "the server at c ended before all of /v1/top was read; try again"
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("pages", "error"),
     [
-        ({"top?once=1": chunked(LINE, whole=False)}, "the server at c ended before all of /v1/top?once=1 was read; ask again"),
+        ({"top?once=1": chunked(LINE, whole=False)}, "the server at c ended before all of /v1/top?once=1 was read; try again"),
         ({"top?once=1": reply(b'{"error":"this hsdns has no /v1/top"}', "404 Not Found")}, "this hsdns has no /v1/top"),
         ({"version": reply(VERSION.replace(b"v1", b"v0"))}, "the server at c is hsdns 9.9.9, whose control API has v0, v2;"),
     ],

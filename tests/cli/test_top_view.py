@@ -57,7 +57,7 @@ def test_nothing_happens() -> None:
         "the server",
         "Failing names, and why",
         "no name has failed in the last 15 minutes",
-        "Changes, and the time from writing to serving them",
+        "Changes, and the time from write to serving",
         "nothing has changed since the server has read the cluster",
     ]
 

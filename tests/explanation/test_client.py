@@ -202,18 +202,18 @@ LOOPBACK = "dnsPolicy: None, dnsConfig: {nameservers: [127.0.0.1]}, "
 @pytest.mark.parametrize(
     ("spec", "around", "server", "denied", "remark"),
     [
-        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", '[-localip, "169.254.20.10,10.96.0.10"]')], "169.254.20.10", "", f"it asks 169.254.20.10, {OF_POD}"),
-        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[-localip=169.254.20.10]"), TO_PODS], "169.254.20.10", NODE, f"it asks 169.254.20.10, {OF_POD}"),
-        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[]"), TO_NODE], "169.254.20.10", "", f"it asks 169.254.20.10, {OF_POD}"),
+        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", '[-localip, "169.254.20.10,10.96.0.10"]')], "169.254.20.10", "", f"it queries 169.254.20.10, {OF_POD}"),
+        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[-localip=169.254.20.10]"), TO_PODS], "169.254.20.10", NODE, f"it queries 169.254.20.10, {OF_POD}"),
+        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[]"), TO_NODE], "169.254.20.10", "", f"it queries 169.254.20.10, {OF_POD}"),
         (SPEC, [KUBE_DNS], "10.96.0.10", "", ""),
         ("containers: []", [KUBE_DNS, KUBELETS, TO_PODS], "169.254.20.10", "", ""),
         ("containers: []", [KUBE_DNS, TO_NODE], "10.96.0.10", "NetworkPolicy shop/own allows no port 53 to the cluster's DNS", ""),
-        (f"{LOOPBACK}containers: [{{name: d, image: 'r.io/hsdns/hsdns:1@sha256:0'}}]", [KUBE_DNS, TO_NODE], "127.0.0.1", "", f"it asks 127.0.0.1, {ITSELF}"),
-        (f"{LOOPBACK}initContainers: [{{name: d, image: coredns/coredns, restartPolicy: Always}}]", [KUBE_DNS], "::1", "", f"it asks 127.0.0.1, {ITSELF}"),
+        (f"{LOOPBACK}containers: [{{name: d, image: 'r.io/hsdns/hsdns:1@sha256:0'}}]", [KUBE_DNS, TO_NODE], "127.0.0.1", "", f"it queries 127.0.0.1, {ITSELF}"),
+        (f"{LOOPBACK}initContainers: [{{name: d, image: coredns/coredns, restartPolicy: Always}}]", [KUBE_DNS], "::1", "", f"it queries 127.0.0.1, {ITSELF}"),
         (f"{LOOPBACK}initContainers: [{{name: d, image: coredns/coredns}}]", [KUBE_DNS], "10.96.0.10", "", ""),
-        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[interface, -name, dns, -address, 169.254.20.10]").replace("k8s-dns-node-cache", "hsdns")], "169.254.20.10", "", f"it asks 169.254.20.10, {OF_POD}"),
+        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[interface, -name, dns, -address, 169.254.20.10]").replace("k8s-dns-node-cache", "hsdns")], "169.254.20.10", "", f"it queries 169.254.20.10, {OF_POD}"),
         ("containers: []", [KUBE_DNS, ON_NODES.replace("ARGS", '[-localip, "169.254.20.10,10.96.0.10"]'), TO_PODS], "10.96.0.10", "", ""),
-        (SPEC.replace("20.10]", "20.10, 10.96.0.10]"), [KUBE_DNS, ON_NODES.replace("ARGS", "[]"), TO_PODS], "169.254.20.10", "", f"it asks 169.254.20.10, {OF_POD}"),
+        (SPEC.replace("20.10]", "20.10, 10.96.0.10]"), [KUBE_DNS, ON_NODES.replace("ARGS", "[]"), TO_PODS], "169.254.20.10", "", f"it queries 169.254.20.10, {OF_POD}"),
     ],
 )  # fmt: skip
 def test_where_the_dns_answers_a_pod(

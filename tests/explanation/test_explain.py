@@ -37,9 +37,9 @@ COREFILE = Path(__file__).with_name("explain.corefile").read_text()
          "cluster.local.:53", 7),
         ("web.shop.cluster.local.", "does not resolve",
          "NXDOMAIN: svc is missing; web.shop.svc.cluster.local exists", "cluster.local.:53", 7),
-        ("a.test.", "could not tell", "forward would ask 192.0.2.53:53; an explanation sends no queries", ".:53", 0),
+        ("a.test.", "could not tell", "forward would query 192.0.2.53:53; an explanation sends no queries", ".:53", 0),
         ("a.loop.test.", "could not tell",
-         "forward asks 127.0.0.53:53 or [::1]:5353, a loopback address: in a Pod that is the Pod itself, so the query comes "
+         "forward queries 127.0.0.53:53 or [::1]:5353, a loopback address: in a Pod that is the Pod itself, so the query comes "
          "back to this server; name the upstreams, or give the kubelet a `resolvConf` that does", "loop.test.:53", 0),
         ("web.shop.svc.lab.test.", "could not tell", "the cluster domain is cluster.local, not lab.test; web.shop.svc.cluster.local "
          "exists; this name goes to 192.0.2.53:53", ".:53", 0),

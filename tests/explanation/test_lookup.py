@@ -110,5 +110,5 @@ def test_what_a_result_rests_on() -> None:
     found = explain("web", PodDns("shop", nameservers=["192.0.2.8"]), "musl")
     assert (found.outcome, found.blind) == (
         "resolves",
-        ["192.0.2.8 is asked too, and its answers are not seen"],
+        ["192.0.2.8 is queried too, and its answers are not seen"],
     )

@@ -430,7 +430,7 @@ def test_past(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), table("unknown address"))
 def test_an_address_that_is_not_known(text: str, expected: str) -> None:
-    note = 'the address that a query was sent to is not known, so "asked" is left open'
+    note = 'the address that a query was sent to is not known, so "asked" is not checked'
     hits, may, notes = tried(text, [f"a.test A to={UNKNOWN}"])
     assert (f"{hits} {may}", notes) == (expected, [note] if may else [])
 

@@ -350,9 +350,9 @@ def test_a_recording(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("octets", "sentence"),
     [
-        (b"", "{path} is empty, so it is no recording; it is no capture in pcap, pcapng, dnstap or C-DNS either"),
-        (b"web.test A", "{path} was cut in the middle of an entry, at octet 10, before its first whole line; it is no capture in pcap, pcapng, dnstap or C-DNS either"),
-        (b"web.test A\n", "{path} is no recording of hsdns record; it is no capture in pcap, pcapng, dnstap or C-DNS either"),
+        (b"", "{path} is empty, so it is not a recording; it is not a capture in pcap, pcapng, dnstap or C-DNS either"),
+        (b"web.test A", "{path} was cut in the middle of an entry, at octet 10, before its first whole line; it is not a capture in pcap, pcapng, dnstap or C-DNS either"),
+        (b"web.test A\n", "{path} is not a recording of hsdns record; it is not a capture in pcap, pcapng, dnstap or C-DNS either"),
         (pcap([]), "there is no query in {path}"),
         (pcap([])[:20], "{path} ends in the header of the file, and there is no query before"),
         (pcap([(0, packet(query(WEB), port=1053))] * 2),

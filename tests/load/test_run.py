@@ -146,7 +146,7 @@ def test_a_time_to_begin() -> None:
     with pytest.raises(LoadError) as error:
         run([[]], options=RunOptions(begin=lambda: BEGIN - SECOND // 2))
     assert str(error.value) == (
-        "this generator heard 0.5 s too late of the begin; does it get too little CPU time?"
+        "this generator heard 0.5 s too late of the start; does it get too little CPU time?"
     )
 
 

@@ -225,7 +225,7 @@ async def test_an_upstream_with_too_many_queries_is_asked_once(
     async with Forwarder("forward . {0}", *served(FOUND)) as found:
         (upstream,) = found.forward.routes[0].upstreams
         monkeypatch.setattr(upstream._streams, "most", 0)
-        sentence = f"{upstream} is not asked: 0 queries over streams wait"
+        sentence = f"{upstream} is not queried: 0 queries over streams wait"
         assert await found.ask("tcp") == unwritten(Rcode.SERVFAIL, sentence)
         assert found.runtime.tasks == {}
 

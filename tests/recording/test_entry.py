@@ -77,7 +77,7 @@ def test_entries_and_fields_of_later_versions_are_passed_over() -> None:
 def test_lines_that_are_none(line: str, sentence: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the sentence is compared
         read_line(line.encode("latin-1"))
-    assert str(caught.value).startswith(f"it is no entry of a recording{sentence}")
+    assert str(caught.value).startswith(f"it is not an entry of a recording{sentence}")
 
 
 @pytest.mark.parametrize(("raw", "sentence"), columns(TABLES, "objects that are none"))
@@ -174,7 +174,7 @@ def test_a_share_is_recorded_when_it_changes() -> None:
 def test_lines_of_no_stream(line: bytes) -> None:
     recorder = begun()
     for read in (recorder.header, recorder.watched, recorder.queried):
-        with pytest.raises(ValueError, match="it is no "):
+        with pytest.raises(ValueError, match="it is not "):
             read(line)
     with pytest.raises(ValueError, match="it is no header"):
         recorder.header(STATE)

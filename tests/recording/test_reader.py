@@ -70,7 +70,7 @@ def test_cut_at_any_octet_the_entries_before_are_read() -> None:
             recording = opened(octets[:cut])
         except BadRecording as error:
             assert not counts
-            assert "before its first whole line" in str(error) or str(error) == "FILE is empty, so it is no recording"  # fmt: skip
+            assert "before its first whole line" in str(error) or str(error) == "FILE is empty, so it is not a recording"  # fmt: skip
             continue
         found = list(recording)
         assert list(map(to_line, found)) == list(map(to_line, ENTRIES[: len(found)]))
@@ -84,7 +84,7 @@ def test_cut_at_any_octet_the_entries_before_are_read() -> None:
     ("octets", "count", "problem"),
     [
         pytest.param(lines(), 4, "FILE has no end after line 5: its recorder was killed, or the file was cut", id="no-end"),
-        pytest.param(lines(b'{"entry":"gap"}\n', to_line(END)), 4, "FILE is broken at line 6: it is no entry of a recording: Object missing required field `at`", id="broken"),
+        pytest.param(lines(b'{"entry":"gap"}\n', to_line(END)), 4, "FILE is broken at line 6: it is not an entry of a recording: Object missing required field `at`", id="broken"),
         pytest.param(lines(b'{"entry":"weather"}\n', to_line(END)), 5, "", id="unknown"),
         pytest.param(lines(b'{"entry":"ga'), 4, "FILE was cut in the middle of an entry, at octet 1013; line 5 is the last whole one", id="cut"),
         pytest.param(lines(to_line(END), b"more\n"), 5, "", id="after-the-end"),
@@ -98,16 +98,16 @@ def test_where_it_ends(octets: bytes, count: int, problem: str) -> None:
 @pytest.mark.parametrize(
     ("octets", "sentence"),
     [
-        (b"", "FILE is empty, so it is no recording"),
-        (b"hello\n", "FILE is no recording of hsdns record"),
+        (b"", "FILE is empty, so it is not a recording"),
+        (b"hello\n", "FILE is not a recording of hsdns record"),
         (b"\x28\xb5\x2f\xfdhello", "FILE is damaged, or was changed, after octet 0, before its first whole line"),
         (to_octets([])[:9], "FILE was cut at octet 9, before its first whole line"),
-        (b'{"format":"x","version":1}\n', "FILE is no recording of hsdns record"),
+        (b'{"format":"x","version":1}\n', "FILE is not a recording of hsdns record"),
         (b'{"format":"hsdns recording","version":2,"entry":7}\n', "FILE is a recording of version 2, and hsdns 0.1.0 reads version 1; use the hsdns that recorded it"),
-        (b'{"format":"hsdns recording","version":1,"entry":"gap"}\n', "FILE is broken at line 1: it is no entry of a recording: Object missing required field `at`"),
-        (b'{"format":"hsdns recording","version":1,"entry":"weather"}\n', "FILE is no recording of hsdns record"),
-        (to_line(Header(zones=["cluster.local {"])), "FILE is broken at line 1: 'cluster.local {' is no word of a Corefile"),
-        (to_line(Header(kubernetes=[["ttl", "30\n"]])), "FILE is broken at line 1: '30\\n' is no word of a Corefile"),
+        (b'{"format":"hsdns recording","version":1,"entry":"gap"}\n', "FILE is broken at line 1: it is not an entry of a recording: Object missing required field `at`"),
+        (b'{"format":"hsdns recording","version":1,"entry":"weather"}\n', "FILE is not a recording of hsdns record"),
+        (to_line(Header(zones=["cluster.local {"])), "FILE is broken at line 1: 'cluster.local {' is not a word of a Corefile"),
+        (to_line(Header(kubernetes=[["ttl", "30\n"]])), "FILE is broken at line 1: '30\\n' is not a word of a Corefile"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_recordings(octets: bytes, sentence: str) -> None:

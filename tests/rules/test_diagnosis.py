@@ -105,7 +105,7 @@ def test_the_domain_of_istiod_concerns_each_namespace(target: str) -> None:
 """
     diagnosis = diagnosed(DUMP + mesh, {}, target, preview=True)
     (message,) = [each.message for each in diagnosis.findings if each.rule.code == "HS222"]
-    assert "containers[0].args[2]: istiod tells its proxies that the cluster is b.local" in message
+    assert "args[2]: the proxies of istiod assume the cluster domain b.local" in message
 
 
 # Which objects have a mesh, and what istioctl says of it.

@@ -88,8 +88,8 @@ def open_to(mode: int) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("before", "path", "error"),
     [
-        pytest.param(write_file, "c.sock", "there is a file that is no socket; it is left alone", id="file"),
-        pytest.param(lambda: PATH.symlink_to("x"), "c.sock", "there is a file that is no socket; it is left alone", id="link"),
+        pytest.param(write_file, "c.sock", "there is a file that is not a socket; it is left alone", id="file"),
+        pytest.param(lambda: PATH.symlink_to("x"), "c.sock", "there is a file that is not a socket; it is left alone", id="link"),
         pytest.param(open_to(0o777), "c.sock", "other users may write to the folder .; chmod go-w it", id="folder"),
         pytest.param(open_to(0o770), "c.sock", "other users may write to the folder .; chmod go-w it", id="folder-of-a-group"),
         pytest.param(lambda: None, "x" * (MAX_PATH + 1), f"the path has more than {MAX_PATH} octets", id="long"),
@@ -223,7 +223,7 @@ def test_a_full_socket_stops_nothing(inbox: Inbox, caplog: pytest.LogCaptureFixt
     told = manager(inbox)
     while not caplog.messages:
         told.ready()
-    assert "cannot tell the service manager" in caplog.messages[0]
+    assert "cannot notify the service manager" in caplog.messages[0]
 
 
 async def test_a_server(inbox: Inbox, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

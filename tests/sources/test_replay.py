@@ -156,7 +156,7 @@ async def test_a_file_that_was_cut() -> None:
     ("octets", "sentence"),
     [
         (None, "source replay: shop.rec cannot be read: No such file or directory"),
-        (b"hello\n", "source replay: shop.rec is no recording of hsdns record"),
+        (b"hello\n", "source replay: shop.rec is not a recording of hsdns record"),
     ],
 )
 async def test_a_file_that_cannot_be_replayed(octets: bytes | None, sentence: str) -> None:

@@ -31,5 +31,5 @@ def test_a_refusal_is_a_sentence(tmp_path: Path) -> None:
         theirs.close()
         said = ours.recv(4096).decode()
     assert ended.returncode == 0
-    reasons = ("a network of its own cannot be set up (", "the kernel refuses user namespaces (", "/proc/self/")  # fmt: skip
+    reasons = ("a separate network namespace cannot be set up (", "the kernel refuses user namespaces (", "/proc/self/")  # fmt: skip
     assert said.startswith(reasons), said

@@ -477,7 +477,7 @@ async def test_queries_over_streams_have_a_share_of_the_process(
     monkeypatch.setattr(Upstream._streams, "most", 2)
     waiting = [asyncio.create_task(one.ask(QUERY, "tcp", LONG)) for _ in range(2)]
     await asyncio.sleep(0)
-    with pytest.raises(UpstreamOverload, match=r"127\.0\.0\.1:2 is not asked"):
+    with pytest.raises(UpstreamOverload, match=r"127\.0\.0\.1:2 is not queried"):
         await other.ask(QUERY, "tcp", LONG)
     waiting.pop().cancel()
     await asyncio.sleep(0)

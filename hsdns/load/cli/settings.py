@@ -138,7 +138,7 @@ def _names(name: str, text: str, argument: str) -> Flag:
             try:
                 Name.from_text(word)
             except ValueError as error:
-                raise FlagError(f'-{name}: "{word}" is no name: {error}') from None
+                raise FlagError(f'-{name}: "{word}" is not a domain name: {error}') from None
         return words
 
     return flag(text, argument, read=read)
@@ -156,7 +156,7 @@ def _resolv_options(words: list[str]) -> list[str]:
         name, _, value = word.partition(":")
         if word not in _OPTIONS and not (name in _NUMBERS and value.isascii() and value.isdigit()):
             raise FlagError(
-                f'-resolv-options: "{word}" is no option of resolv.conf; there are '
+                f'-resolv-options: "{word}" is not an option of resolv.conf; there are '
                 f"{', '.join(f'{each}:NUMBER' for each in _NUMBERS)}, {', '.join(_OPTIONS)}"
             )
     return words
@@ -213,9 +213,9 @@ class LoadFlags(ReportCommand):
 
     # fmt: off
     server: Annotated[list[str], flag(
-        "the servers to load, all at once, each with a name and a port if wanted (default 127.0.0.1)",
+        "the servers to load, all at once; name and port are optional (default 127.0.0.1)",
         "[NAME=]ADDRESS[:PORT]...", adds=True)] = []
-    p: Annotated[int | None, flag("port of servers that are given none (default 53; dot 853, doh 443)", "PORT", low=1)
+    p: Annotated[int | None, flag("port of servers without one (default 53; dot 853, doh 443)", "PORT", low=1)
     ] = None
     rate: Annotated[str, flag(
         "queries a second: 1000, 100..5000 (a ramp), or several with commas, each with :TIME or an equal part of -time "
@@ -228,12 +228,12 @@ class LoadFlags(ReportCommand):
     queries: Annotated[str, flag("file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
     ] = ""
     source: Annotated[list[str] | None, SERVED] = None
-    conf: Annotated[str | None, flag("Corefile whose kubernetes block says the cluster, as the server's does", "FILE")
+    conf: Annotated[str | None, flag("Corefile of the server; its kubernetes block names the cluster", "FILE")
     ] = None
     mix: Annotated[str, flag(
         f"shares of the kinds of names of the cluster (default {_in_text(KINDS)})", "KIND=SHARE,...")] = ""
     zipf: Annotated[float, _number(
-        "zipf", "exponent of Zipf's law, by which names of a kind are drawn (default 0: all alike)", "NUMBER", 10.0)
+        "zipf", "Zipf exponent for the popularity of names (default 0: all alike)", "NUMBER", 10.0)
     ] = 0.0
 
     pods: Annotated[int | None, _count(
@@ -248,7 +248,7 @@ class LoadFlags(ReportCommand):
     node_search: Annotated[list[str], _names(
         "node-search", "search domains of the node, after those of the cluster", "DOMAIN...")] = []
 
-    replay: Annotated[str, flag("recording, or pcap or pcapng file, whose queries are asked at their times", "FILE")
+    replay: Annotated[str, flag("recording, pcap or pcapng file whose queries to send, at their times", "FILE")
     ] = ""
     speed: Annotated[float, flag("how many times as fast as they were recorded (default 1)", "NUMBER", read=_speed)
     ] = 1.0
@@ -258,14 +258,14 @@ class LoadFlags(ReportCommand):
         "addresses of this machine, each a client with a socket or connection of its own, or `any` address for each "
         "client of -replay", "NETWORK", read=_unless_empty(read_clients, ()))] = ()
     random_labels: Annotated[bool, flag("put a random label before each name, so that no cache has it")] = False
-    replay_broken: Annotated[bool, flag("replay a broken file as far as it is whole")] = False
+    replay_broken: Annotated[bool, flag("replay a broken file up to where it is broken")] = False
 
-    seed: Annotated[int, _count("seed of all that is drawn (default 1)", 999_999_999, low=0)] = 1
-    do: Annotated[bool, flag(f"ask for DNSSEC (the DO bit), with -edns {DO_SIZE} unless that is given")] = False
+    seed: Annotated[int, _count("random seed (default 1)", 999_999_999, low=0)] = 1
+    do: Annotated[bool, flag(f"request DNSSEC records (the DO bit); implies -edns {DO_SIZE}")] = False
     edns: Annotated[int, _count("payload size of an EDNS record (default: without one)", 65535, "OCTETS", 512)] = 0
     timeout: Annotated[float, _time("when a query is lost (default 2s)")] = TIMEOUT
     sockets: Annotated[int | None, _count(
-        f"UDP ports that ask (default {SOCKETS}; with -pods {POD_SOCKETS})", MOST_SOCKETS)] = None
+        f"UDP ports to send from (default {SOCKETS}; with -pods {POD_SOCKETS})", MOST_SOCKETS)] = None
 
     cpu: Annotated[str, flag(
         "the processor that sends: a number, none for any, or auto (default): the idlest of three or more", "NUMBER",
@@ -273,7 +273,7 @@ class LoadFlags(ReportCommand):
 
     transport: Annotated[str, flag(
         "how queries travel: udp (default), tcp, dot or doh", "NAME", choices=tuple(TRANSPORTS))] = UDP
-    retry_tcp: Annotated[bool, flag("ask again over TCP where an answer over UDP is truncated")] = False
+    retry_tcp: Annotated[bool, flag("retry over TCP where an answer over UDP is truncated")] = False
     connections: Annotated[int, _count(f"connections at once at most (default {CONNECTIONS})", 100_000)] = CONNECTIONS
     queries_per_connection: Annotated[int, _count(
         "queries on a connection, 1 for a new one each (default: any number)", 10**9)] = 0
@@ -286,16 +286,16 @@ class LoadFlags(ReportCommand):
     doh_path: Annotated[str, flag(f"path of the URL for DNS over HTTPS (default {PATH})", "PATH", read=_path)] = PATH
     doh_method: Annotated[str, flag("post (default) or get", "METHOD", read=_method)] = POST
 
-    verify: Annotated[bool, flag("judge each answer by a watch of the same cluster")] = False
-    slack: Annotated[float, _time("how far apart the watches of server and generator may be (default 100ms)")] = SLACK
-    ttl: Annotated[int, _count(f"highest right TTL in seconds (default {MOST_TTL})", 604_800, low=0)] = MOST_TTL
+    verify: Annotated[bool, flag("check each answer against a watch of the same cluster")] = False
+    slack: Annotated[float, _time("allowed lag between the watches of server and generator (default 100ms)")] = SLACK
+    ttl: Annotated[int, _count(f"highest correct TTL in seconds (default {MOST_TTL})", 604_800, low=0)] = MOST_TTL
     api: Annotated[tuple[str, int] | None, flag(
         "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
         read=_unless_empty(partial(_host_and_port, "api"), None))] = None
     churn: Annotated[float, _number(
         "churn", "changes a second of the cluster of -api, or of -churn-api", "RATE", 100_000.0)] = 0.0
     churn_api: Annotated[bool, flag(
-        "make the changes at the API server of -conf, in a namespace that is made and removed again")] = False
+        "make the changes at the API server of -conf, in a temporary namespace")] = False
     churn_kinds: Annotated[dict[str, int], flag(
         f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)", "KIND=SHARE,...", read=read_kinds)
     ] = field(default_factory=partial(dict, DEFAULT))
@@ -308,23 +308,23 @@ class LoadFlags(ReportCommand):
         "find the highest rate at which limits hold, from -rate on; -time is the shortest step")] = False
     knee_limits: Annotated[str, flag(f"the limits of -find-knee (default {KNEE_LIMITS})", "LIMIT,...")] = KNEE_LIMITS
     part: Annotated[Portion, flag(
-        "the portion of the plan that this generator has, such as 0/4, the first of four", "INDEX/COUNT",
+        "the portion of the plan for this generator, such as 0/4, the first of four", "INDEX/COUNT",
         read=_unless_empty(read_portion, WHOLE))] = WHOLE
     coordinate: Annotated[tuple[str, int] | None, flag(
         "where the generator of part 0 listens, for all of them to begin together", "HOST:PORT",
         read=_unless_empty(partial(_host_and_port, "coordinate"), None))] = None
     job: Annotated[str, flag(
-        "the Indexed Job of which this is a pod: it says the portion, and gathers the reports", "NAME")] = ""
-    live: Annotated[str, flag("what is shown meanwhile: line (default), screen, or none", "HOW", choices=WAYS)] = LINE
-    prometheus: Annotated[str, flag("write metrics to a file, now and then and at the end", "FILE")] = ""
+        "the Indexed Job of this pod; it sets the portion and collects the reports", "NAME")] = ""
+    live: Annotated[str, flag("progress display: line (default), screen, or none", "HOW", choices=WAYS)] = LINE
+    prometheus: Annotated[str, flag("write metrics to a file, periodically and at the end", "FILE")] = ""
     push: Annotated[str, flag(
-        "send metrics to a Pushgateway, now and then and at the end", "URL",
+        "send metrics to a Pushgateway, periodically and at the end", "URL",
         read=_unless_empty(check_gateway, ""))] = ""
-    i_own_this: Annotated[list[str], flag("addresses of your own that are neither loopback nor private", "ADDRESS...")
+    i_own_this: Annotated[list[str], flag("public addresses that belong to you", "ADDRESS...")
     ] = []
     max_rate: Annotated[int, _count(f"ceiling of -rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE")] = int(MOST_RATE)
     max_time: Annotated[float, _time(f"ceiling of -time (default {MOST_SECONDS / 3600:g}h)")] = MOST_SECONDS
-    keep_going: Annotated[bool, flag("go on though every query fails")] = False
+    keep_going: Annotated[bool, flag("go on even if every query fails")] = False
     no_code: Annotated[bool, NO_CODE] = False
     # fmt: on
 
@@ -385,26 +385,26 @@ _EXCLUDED: Final = (
     ("job", ("part", "coordinate"), f"-{{}}: the Job of -job says which portion this is, and where all meet; {_OUT}"),
     ("churn-api", ("api",), f"-churn-api needs -conf, {_API}"),
     ("churn-api", ("part", "job"),
-     "-churn-api: each generator would change a namespace of its own; leave -part and -job out"),
-    ("api", ("part", "job"), f"-{{}}: each generator would make up a cluster of its own for -api; {_OUT}"),
-    ("queries", ("mix", "zipf"), f"-{{}} draws names of a cluster, -queries asks those of a file in order; {_OUT}"),
-    ("replay", ("queries",), "-{} asks what is in another file; leave it or -replay out"),
-    ("replay", ("pods",), "-{} look names up at times of their own; leave it or -replay out"),
+     "-churn-api: each generator would change its own namespace; leave -part and -job out"),
+    ("api", ("part", "job"), f"-{{}}: each generator would create its own cluster for -api; {_OUT}"),
+    ("queries", ("mix", "zipf"), f"-{{}} draws names of a cluster, -queries takes those of a file in order; {_OUT}"),
+    ("replay", ("queries",), "-{} sends what is in another file; leave it or -replay out"),
+    ("replay", ("pods",), "-{} look names up at their own times; leave it or -replay out"),
     ("replay", ("mix", "zipf"), "-{} draws names of a cluster; leave it or -replay out"),
     ("replay", ("rate",), "-{} is that of the recording; -speed changes it; leave it or -replay out"),
     ("replay", ("arrival",), "-{} is that of the recording; leave it or -replay out"),
-    ("pods", ("queries",), f"-{{}} asks what is in a file, -pods look up names of a cluster; {_OUT}"),
+    ("pods", ("queries",), f"-{{}} sends what is in a file, -pods look up names of a cluster; {_OUT}"),
     ("pods", ("edns",),
      f"-{{}} is for all queries, but resolvers have their own ways: -resolv-options edns0 is for glibc; {_OUT}"),
     ("pods", ("timeout",), f"-{{}} is for queries, but resolvers have their own: -resolv-options timeout:2; {_OUT}"),
     ("pods", STREAM_FLAGS, "-{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
     ("clients", ("pods", "sockets", "connections"), f"-{{}}: each client of -clients has its own; {_OUT}"),
     ("random-labels", ("verify", "pods"), f"-{{}} is about names that there are; {_OUT}"),
-    ("do", ("pods", "replay"), f"-{{}}: its queries say themselves what they ask for; {_OUT}"),
+    ("do", ("pods", "replay"), f"-{{}}: its queries carry their own flags; {_OUT}"),
     ("tls-insecure", ("tls-ca",), f"-tls-insecure trusts any certificate, -tls-ca only some; {_OUT}"),
     ("find-knee", ("part", "job"), "-find-knee: one generator searches, at its own times; leave -{} out"),
     ("replay", ("stages",), "-{} are those of the recording; leave them or -replay out"),
-    ("stages", ("time",), "-{}: the stages have times of their own; leave it out, or give -rate too"),
+    ("stages", ("time",), "-{}: the stages have their own times; leave it out, or give -rate too"),
     ("find-knee", ("pods",), "-find-knee finds a rate of queries, and pods make lookups; leave -{} out"),
     ("find-knee", ("replay",), "-find-knee finds a rate of queries, and a recording has its own; leave -{} out"),
 )  # fmt: skip
@@ -582,7 +582,7 @@ def _knee(flags: LoadFlags, schedule: Schedule) -> list[Limit]:
     limits = read_knee_limits(flags.knee_limits, verifies=flags.verify)
     if len(flags.server) > 1:
         raise FlagError(
-            "-find-knee loads one server, for each has a knee of its own; give one -server"
+            "-find-knee loads one server, because each has its own knee; give one -server"
         )
     return limits
 
@@ -591,9 +591,7 @@ def _probes(flags: LoadFlags, streams: StreamPlan | None, schedule: Schedule) ->
     """Probes per second that follow changes: -probes, or a share of the load's rate."""
     if streams is not None and not streams.for_truncated:
         if flags.uses("probes"):
-            raise FlagError(
-                "-probes asks over UDP, and this load is over connections; leave it out"
-            )
+            raise FlagError("-probes uses UDP, and this load uses connections; leave it out")
         return 0.0
     if flags.probes is not None:
         return flags.probes

@@ -213,7 +213,7 @@ def read_namespace(folder: str = SERVICE_ACCOUNT) -> str:
     try:
         return Path(folder, "namespace").read_text("utf-8").strip()
     except OSError as error:
-        raise LoadError(f"-job: this is no pod with a service account: {error}") from None
+        raise LoadError(f"-job: this is not a pod with a service account: {error}") from None
 
 
 def read_index(environment: Mapping[str, str]) -> int:
@@ -221,6 +221,6 @@ def read_index(environment: Mapping[str, str]) -> int:
     text = environment.get(INDEX, "")
     if not (text.isascii() and text.isdigit()):
         raise LoadError(
-            f"-job: {INDEX} is not set, so this is no pod of an Indexed Job; -part gives a portion elsewhere"
+            f"-job: {INDEX} is not set, so this is not a pod of an Indexed Job; -part gives a portion elsewhere"
         )
     return int(text)

@@ -58,7 +58,7 @@ def read_mix(text: str, known: Mapping[str, int] = KINDS) -> dict[str, int]:
         known,
         "mix",
         "kind of name",
-        nothing=", so nothing would be asked",
+        nothing=", so nothing would be queried",
         unknown=lambda kind: unknown if kind in KINDS else "",
     )
 
@@ -133,7 +133,7 @@ def _weighted(
             raise LoadError(f"-mix: the cluster has no names of the kind {kind}; {add}")
     if not any(len(found) for kind, found in by_kind.items() if kind not in (ABSENT, EXTERNAL)):
         raise LoadError(
-            "the cluster has no names, so there is nothing to ask; -queries FILE asks those of a file"
+            "the cluster has no names, so there is nothing to query; -queries FILE takes names from a file"
         )
     random = Random(seed)
     found: list[T] = []

@@ -75,7 +75,7 @@ def _limited(whole: Second) -> dict[str, float]:
 # A metric, its kind and help, the second label, and its values by that; "" for no such label.
 Values = Callable[[Second], Mapping[str, Any]]
 _FAMILIES: Final[tuple[tuple[str, str, str, str, Values], ...]] = (
-    ("hsdns_load_queries_total", "counter", "Queries by what became of them.", "result",
+    ("hsdns_load_queries_total", "counter", "Queries by outcome.", "result",
      lambda whole: {word: getattr(whole.counts, word) for word in ("answered", "lost", "not_sent")}),
     ("hsdns_load_late_queries_total", "counter", "Queries that were sent late, whether answered or lost.", "",
      lambda whole: {"": whole.counts.late}),
@@ -89,7 +89,7 @@ _FAMILIES: Final[tuple[tuple[str, str, str, str, Values], ...]] = (
     ("hsdns_load_lateness_seconds", "histogram", "From when a query was due until it was sent.", "",
      lambda whole: {"": whole.late_slots}),
     ("hsdns_load_generator_limited", "gauge",
-     "1 if the generator was the limit, so that some latencies say nothing about the server.", "", _limited),
+     "1 if the generator was the limit, so some latencies do not describe the server.", "", _limited),
     ("hsdns_load_verdicts_total", "counter", "Answers by verdict.", "verdict", _of_verdicts),
     ("hsdns_load_stale_age_seconds", "gauge", "The age of the stalest answer.", "", _ages),
 )  # fmt: skip

@@ -248,7 +248,7 @@ def _notes(servers: Sequence[Shown]) -> Iterator[Note]:
             told = ", ".join(f"{counts[word]} {word}" for word in bad)
             judged = sum(counts.values()) - counts.get(UNJUDGED, 0)
             if told:
-                yield "bad", "Not right", f"{of}{told}, of {judged} answers that were judged."
+                yield "bad", "Not right", f"{of}{told}, of {judged} answers that were checked."
             elif judged:
                 changes = server.verdicts.changes
                 text = f"{of}no answer of {judged} was stale or wrong, under {changes} changes."

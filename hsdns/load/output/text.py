@@ -99,7 +99,7 @@ def _server(server: ServerReport) -> Iterator[Row]:
     counts = server.counts
     if server.ended:
         told = f"{server.ended} after {server.seconds:.1f} s; what was measured until then:"
-        yield "NOT WHOLE", told
+        yield "INCOMPLETE", told
     lost = share(counts.lost, counts.sent)
     told = f"{counts.due} due, {counts.sent} sent, {counts.answered} answered, {lost} lost"
     if counts.unknown:

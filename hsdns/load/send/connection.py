@@ -117,7 +117,7 @@ class FramedSession(Session):
         found, in_flight = [], self.in_flight
         for message in self._frames.feed(octets):
             if len(message) < HEADER_LEN:
-                self.broken = "sends what is no DNS message"
+                self.broken = "sends what is not a DNS message"
                 break
             key = message[0] << 8 | message[1]
             query = in_flight.get(key)

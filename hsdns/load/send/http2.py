@@ -155,7 +155,7 @@ class Http2Session(Session, http2.Client):
     def finish(self, number: int, message: bytes | None, why: str = "") -> None:
         """A query has its result."""
         if message is not None and len(message) < HEADER_LEN:
-            why, message = f"HTTP reply of {len(message)} octets, which is no DNS message", None
+            why, message = f"HTTP reply of {len(message)} octets, which is not a DNS message", None
         query = self.in_flight.pop(number)
         if message is not None and (misfit := query.misfit(message)) is not None:
             why, message = WHY_UNMATCHED[misfit], None

@@ -40,7 +40,7 @@ def find_target(host: str, port: int) -> tuple[int, Address]:
             host, port, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
         )[0]
     except OSError as error:
-        raise LoadError(f'"{host}" is no address that this machine can send to: {error}') from None
+        raise LoadError(f'"{host}" is not an address this machine can send to: {error}') from None
     return family, (str(address[0]), *(int(each) for each in address[1:]))
 
 
@@ -80,7 +80,7 @@ def probe(
             except NoReply as error:
                 why = str(error)
             except BadReply as error:
-                raise LoadError(f"what answers at {target} is no DNS server: {error}") from None
+                raise LoadError(f"what answers at {target} is not a DNS server: {error}") from None
             else:
                 if is_ready(reply):
                     return reply
@@ -134,7 +134,7 @@ def _ask_over_streams(
     pool.close()
     selector.close()
     if odd:
-        raise LoadError(f"what answers at {target} is no DNS server: {WHY_UNMATCHED[odd[0]]}")
+        raise LoadError(f"what answers at {target} is not a DNS server: {WHY_UNMATCHED[odd[0]]}")
     if any(replies):
         return replies[0]
     if why.startswith("TLS: "):

@@ -50,7 +50,7 @@ class Reading(NamedTuple):
 
 
 def read(content: bytes, query: Query, most_ttl: int = MOST_TTL) -> Reading | None:
-    """Read a reply without its ID; None if it is none to the query.  `most_ttl` is the highest right TTL in seconds."""
+    """Read a reply without its ID; None if it is none to the query.  `most_ttl` is the highest TTL in seconds."""
     flags = content[0] << 8 | content[1]
     try:
         reply, opts, agrees = decode_whole(b"\0\0" + content, query)

@@ -81,7 +81,7 @@ class _Waiting(NamedTuple):
 
 
 class Verifier:
-    """Judges answers to `questions`; `slack` and the highest right TTL in seconds, `edns` as in Question.query()."""
+    """Judges answers to `questions`; `slack` and the highest correct TTL in seconds, `edns` as in Question.query()."""
 
     def __init__(
         self,

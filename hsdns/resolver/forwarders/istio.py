@@ -27,7 +27,7 @@ class Istio(Forwarder):
     name = "istio"
     used_by = "pods of an Istio mesh whose proxy has ISTIO_META_DNS_CAPTURE, or of its ambient mode"
     captures = True
-    keeps = Keeps(why="it keeps no answer; of Services it knows what istiod last said")
+    keeps = Keeps(why="it keeps no answers; it knows Services as istiod last sent them")
 
     def pass_on(self, query: Packet) -> Task:
         """Answer from the registry, or ask the nameservers."""

@@ -189,8 +189,8 @@ def without_loop(objects: Objects, forward: Placed) -> Iterator[Remark]:
     token = next(named, None)
     if token is not None and forward.beside("loop") is None:
         yield forward.remark(
-            f"{token.text} may name a resolver of the node that asks this server again, and without the "
-            "plugin loop that is not noticed; add loop",
+            f"{token.text} may name a resolver of the node that sends queries back to this server, and "
+            "only the plugin loop would notice; add loop",
             at=token,
         )
 
@@ -263,9 +263,9 @@ def before_kubernetes(block: ServerBlock) -> Iterator[tuple[Token, str]]:
                 what, code = "all names", property_of(directive, "rcode") or "its records"
             yield (
                 directive.name,
-                f"{name} is asked before kubernetes, wherever it stands in the Corefile, and answers {what} "
+                f"{name} comes before kubernetes, wherever it stands in the Corefile, and answers {what} "
                 f"with {code}, so those of {_shown(zone)} never reach kubernetes; add {FALLTHROUGH}, or give "
-                "it zones of its own",
+                "it its own zones",
             )
 
 
@@ -297,7 +297,7 @@ def reverse_denied(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
         listed = " ".join(map(_shown, denied))
         yield kubernetes.remark(
             f"without {FALLTHROUGH} {listed} the addresses outside the cluster have no names: kubernetes denies "
-            "their PTR queries, and the upstream is not asked; add it"
+            "their PTR queries, and no upstream gets them; add it"
         )
 
 
@@ -325,7 +325,7 @@ def reverse_in_another_block(objects: Objects, corefile: CorefileText) -> Iterat
                     block.keys[0].position,
                     "",
                     f"this block has PTR queries for {address} of {place}, and has no kubernetes: the block with "
-                    "the longest zone is asked, whatever their order; add kubernetes with these zones here, or "
+                    "the longest zone answers, whatever their order; add kubernetes with these zones here, or "
                     "take out the block",
                 )
 
@@ -341,8 +341,8 @@ def never_asked(objects: Objects, kubernetes: Placed) -> Iterator[Remark]:
             above = next((each for each in own if zone.is_at_or_below(each)), None)
             if above is not None and not falls_through(directive, zone):
                 yield Placed(corefile, block, later).remark(
-                    f"kubernetes is asked before it, wherever it stands in the Corefile, and denies all names of "
-                    f"{_shown(above)} that it does not know, so {_shown(zone)} is never asked here; add {FALLTHROUGH} "
+                    f"kubernetes comes before it, wherever it stands in the Corefile, and denies all names of "
+                    f"{_shown(above)} that it does not know, so {_shown(zone)} never gets here; add {FALLTHROUGH} "
                     f"{_shown(zone)} to kubernetes, or a server block for {_shown(zone)}"
                 )
 
@@ -538,8 +538,8 @@ def without_answer(objects: Objects) -> Iterator[Remark]:
             and all(each.text != _ANSWER for each in rule.words)
         ):
             yield rule.placed.remark(
-                "the records of the reply keep the rewritten name, and many clients, such as glibc, ignore records of "
-                "another name than the one they asked for; add answer auto to the rule, which only rules of the kind "
+                "the records of the reply keep the rewritten name, and many clients, such as glibc, ignore records "
+                "whose name is not the one they queried; add answer auto to the rule, which only rules of the kind "
                 "exact need not have",
                 at=rule.words[0],
             )

@@ -73,7 +73,7 @@ NO_ZONE: Final = re.compile(r"[*{}\s,|=:;()'\"]")
 NUMBER: Final = re.compile(r"[0-9/]+")
 WARNED: Final = {"cache": re.compile(r"[0-9]{1,9}[smh]"), "log": re.compile(r".*\{.*")}  # at setup
 NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_BRACES: Final = "write properties into braces, each on a line of its own"
+_BRACES: Final = "write properties into braces, each on its own line"
 # With one of these, the chain of a block gets queries for names outside its zones, or for other plugins.
 WIDENING: Final = frozenset({"k8s_external", "python", "rewrite"})
 ANSWERING: Final = ("k8s_external", "file", "auto", "secondary", "forward", "erratic", "whoami")
@@ -320,7 +320,7 @@ def _of_braces(block: ServerBlock) -> Iterator[Hint]:
             known = table.get(line.name.text)
             brace = line.brace if known is None else known.line(line).brace
             if brace is not None:
-                sentence = "here, as in CoreDNS; put it on a line of its own"
+                sentence = "here, as in CoreDNS; put it on its own line"
                 yield brace.position, f'"}}" is an argument of "{line.name.text}" {sentence}'
 
 
@@ -444,7 +444,7 @@ def _of_autopath(
             sentence = "so each name that no search domain completes gets SERVFAIL"
             yield (
                 directive.name.position,
-                f"autopath asks for the bare name last, and no plugin of this server block answers it, {sentence}; "
+                f"autopath looks up the bare name last, and no plugin of this server block answers it, {sentence}; "
                 "add forward to the block, or take autopath out",
             )
 

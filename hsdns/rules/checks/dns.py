@@ -111,8 +111,8 @@ def restarted(objects: Objects, pods: PodSet) -> Iterator[Remark]:
         if ended.get("reason") == _NO_MEMORY:
             yield pods.manifest.remark(
                 field,
-                f"{found}, because it needed more memory than its limit ({_NO_MEMORY}), and it may again when many "
-                "ask; raise the limit, and see who asks so much",
+                f"{found}, because it needed more memory than its limit ({_NO_MEMORY}), and this may happen again "
+                "under load; raise the limit, and see which clients send so many queries",
                 level="warning",
             )
         else:
@@ -147,8 +147,8 @@ def without_probe(objects: Objects) -> Iterator[Remark]:
         for field in serving:
             yield pods.manifest.remark(
                 f"{pods.field}.{field}.readinessProbe",
-                "without a readiness probe the pod is asked as soon as it has started, before it knows the "
-                "cluster, and goes on being asked when it hangs; add one for /ready on port 8181",
+                "without a readiness probe the pod gets queries as soon as it has started, before it knows "
+                "the cluster, and still gets them when it hangs; add one for /ready on port 8181",
                 at=f"{pods.field}.{field}",
             )
 
@@ -165,8 +165,8 @@ def not_ready(objects: Objects, pods: PodSet) -> Iterator[Remark]:
     why = f" ({trouble.short})" if trouble.short else ""
     yield pods.manifest.remark(
         "status.conditions",
-        f"the pod of the cluster's DNS is not ready{why}, so it is sent no queries, and the "
-        "others have its share; see its log, and kubectl describe pod",
+        f"the pod of the cluster's DNS is not ready{why}, so it gets no queries, and the "
+        "others take its share; see its log, and kubectl describe pod",
     )
 
 
@@ -223,7 +223,7 @@ def near_limit(objects: Objects) -> Iterator[Remark]:
                 f"spec.containers[{at}].resources.limits.memory",
                 f"container {name} of the cluster's DNS uses {octets * 100 // most} % of the memory that it may ({use} "
                 f"of {limit}), and is killed when it needs more, with the queries in progress; raise the limit, and "
-                "see who asks so much",
+                "see which clients send so many queries",
             )
 
 
@@ -268,7 +268,7 @@ def silent(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
     if found.get("role") == _VIEW:
         yield _remark(
             manifest,
-            f"asked from this Pod, {silence}: see the NetworkPolicies that select it, and the network of its node",
+            f"queried from this Pod, {silence}: see the NetworkPolicies that select it, and the network of its node",
         )
     elif found.get("role") == _SERVICE:
         yield _remark(
@@ -300,7 +300,7 @@ def wrong(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
         yield _remark(
             manifest,
             f"{address} answers {first.get('name')} {first.get('type')} {_said(first)}{more}: "
-            "see in its log whether it still reads the cluster, and ask hsdns explain why",
+            "check in its log whether it still reads the cluster, and run hsdns explain",
         )
 
 
@@ -444,8 +444,8 @@ def istiod_differs(objects: Objects) -> Iterator[Remark]:
             if domain not in domains:
                 yield pods.manifest.remark(
                     field,
-                    f"istiod tells its proxies that the cluster is {domain}, and the Corefile serves "
-                    f"{' and '.join(domains)}, so the names that proxies know are none that DNS answers; write the "
+                    f"the proxies of istiod assume the cluster domain {domain}, and the Corefile serves "
+                    f"{' and '.join(domains)}, so DNS answers none of the names that the proxies know; write the "
                     "same domain in both",
                 )
 

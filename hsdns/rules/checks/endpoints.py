@@ -311,8 +311,8 @@ def unnamed_port(objects: Objects, manifest: Manifest, service: Service) -> Iter
             protocol = (port.protocol or "TCP").lower()
             yield manifest.remark(
                 f"spec.ports[{at}].name",
-                f"the port has no name, so no name _NAME._{protocol}.{manifest.name} exists, and clients that ask "
-                "for one get NXDOMAIN; only the Service's own name has SRV records; write a name, such as that of "
+                f"the port has no name, so no name _NAME._{protocol}.{manifest.name} exists, and clients that "
+                "look one up get NXDOMAIN; only the Service's own name has SRV records; write a name, such as that of "
                 "the container port",
                 at=f"spec.ports[{at}]",
             )
@@ -385,7 +385,7 @@ def full(objects: Objects, manifest: Manifest, found: EndpointSlice) -> Iterator
     if count > MOST_OF_A_SLICE:
         yield manifest.remark(
             "endpoints",
-            f"the slice has {count} endpoints, and the API server takes {MOST_OF_A_SLICE} at most, so it refuses "
+            f"the slice has {count} endpoints, and the API server allows {MOST_OF_A_SLICE} at most, so it refuses "
             "the slice; write the others into a second one with the same label",
             level="error",
         )
@@ -426,7 +426,7 @@ def cut_off(objects: Objects, manifest: Manifest, service: Service) -> Iterator[
             yield manifest.remark(
                 "spec.ports",
                 f"{what} and their addresses are more than the {MAX_TCP_LEN} octets of a DNS message, so the "
-                f"answer is cut off even over TCP, and {lost} are not in it; let clients ask for addresses, or use "
+                f"answer is cut off even over TCP, and {lost} are not in it; let clients query addresses, or use "
                 "several Services",
             )
 
@@ -459,7 +459,7 @@ def published(objects: Objects, manifest: Manifest, service: Service) -> Iterato
         yield manifest.remark(
             "spec.publishNotReadyAddresses",
             "the Service has a cluster IP, so connections are also sent to pods that are not ready; "
-            "set it on a headless Service of its own, for the pods to find each other",
+            "set it on a separate headless Service, for the pods to find each other",
         )
 
 

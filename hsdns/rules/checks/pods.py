@@ -109,7 +109,7 @@ def without_hostname(objects: Objects, pods: PodSet) -> Iterator[Remark]:
         return  # a kind whose controller may set it
     is_pod = manifest.kind == "Pod"
     whose = f"{manifest} has" if is_pod else f"the pods of {manifest} have"
-    own = "it has no name of its own" if is_pod else "they have no names of their own"
+    own = "it has no DNS name" if is_pod else "they have no DNS names"
     yield manifest.remark(
         f"{pods.field}.subdomain",
         f"{whose} subdomain {spec.subdomain} but no hostname, so {own}; "
@@ -282,7 +282,7 @@ def ndots(objects: Objects, pods: PodSet) -> Iterator[Remark]:
         if number < 2:
             yield pods.manifest.remark(
                 field,
-                f"with ndots:{number} a name such as db.shop is asked as it is, and musl, the libc of Alpine "
+                f"with ndots:{number} a name such as db.shop is looked up as given first, and musl, the libc of Alpine "
                 "images, then tries no search domain; write names of other namespaces in full, or ndots:2",
             )
         elif number > 5:
@@ -293,7 +293,7 @@ def ndots(objects: Objects, pods: PodSet) -> Iterator[Remark]:
             )
             yield pods.manifest.remark(
                 field,
-                f"with ndots:{number} even names with {min(number, MOST_NDOTS) - 1} dots are first asked with each "
+                f"with ndots:{number} even names with {min(number, MOST_NDOTS) - 1} dots are first tried with each "
                 f"search domain{limit}; 5 is enough for all names of a cluster",
             )
 

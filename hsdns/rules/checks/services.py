@@ -255,9 +255,9 @@ def _sentence(
     pods: PodSet, manifest: Manifest, first: Manifest, differing: list[str], *, own: str
 ) -> str:
     if own == first.name:
-        names = f"only below {own} have pods names of their own, and SRV records of {manifest.name}"
+        names = f"only below {own} do pods have DNS names, and SRV records of {manifest.name}"
     else:
-        names = "below neither have pods names of their own, and SRV records"
+        names = "below neither do pods have DNS names, and SRV records"
     return (
         f"{first} chooses the same pods, those of {pods.manifest}, but {' and '.join(differing)}: an address has a PTR "
         f"record for each Service in which it is ready, in no order; {names} lead to names made of addresses; "
@@ -390,7 +390,7 @@ def captured(objects: Objects) -> Iterator[Remark]:
         asked = f"{manifest.name}.{namespace}"
         yield manifest.remark(
             "metadata.namespace",
-            f'"{namespace}" is also a top-level domain: a pod that asks for {asked} gets this Service, and not the '
-            f'host of that name on the internet; name the namespace otherwise, or ask for "{asked}."',
+            f'"{namespace}" is also a top-level domain: a pod that looks up {asked} gets this Service, and not the '
+            f'host of that name on the internet; rename the namespace, or look up "{asked}."',
             level="warning" if namespace in COMMON else "note",
         )

@@ -66,7 +66,7 @@ async def explain(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]
     """Explain the question in the parameters `name` and `type`, or with other parameters the lookup of a program."""
     name = asked.parameters.get("name", "")
     if not name:
-        raise HttpRefusal(400, "no name is given; ask for /v1/explain?name=NAME&type=TYPE")
+        raise HttpRefusal(400, "no name is given; request /v1/explain?name=NAME&type=TYPE")
     try:
         yield to_line(await _explanation(door, asked.parameters, resting(door.clock)))
     except (BadWord, QuestionError) as error:
@@ -106,7 +106,7 @@ class FailingName:
     last: float = 0.0
 
 
-RESOLVES: Final = "asked from the server's own host, it has an answer now"
+RESOLVES: Final = "queried from the server's own host, it has an answer now"
 MOST_CAUSES: Final = 100  # sentences that are remembered
 REFRESH: Final = 5.0  # seconds
 

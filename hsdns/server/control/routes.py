@@ -248,7 +248,7 @@ def _read(body: bytes) -> Callable[[Replay], Coroutine[Any, Any, Course]]:
     name, count, speed = given.command, given.count, given.speed
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
-        raise HttpRefusal(400, f'"{name}" is no command of a replay{hint}')
+        raise HttpRefusal(400, f'"{name}" is not a command of a replay{hint}')
     if count is not None and name != "step":
         raise HttpRefusal(400, f"{name} takes no count; step does")
     if speed is not None and name != "speed":

@@ -275,7 +275,7 @@ async def _bind(address: str) -> socket.socket:
     """Open a socket; an empty host means all addresses of both families, a name its first IPv4 address, as in Go."""
     parts = split_host_port(address)
     if parts is None:
-        raise ValueError("this is no address and port")
+        raise ValueError("this is not an address and port")
     if not parts.host:
         try:
             return _bound(socket.AF_INET6, ("::", parts.port), dual_stack=True)

@@ -301,5 +301,5 @@ def test_requests_that_write(tmp_path: Path) -> None:
         asyncio.run(sent(port, "GET", "/x"))
     with pytest.raises(LoadError, match=f"^-job: http://127.0.0.1:{port} "):
         JobApi(access(port), "load").job("load")
-    with pytest.raises(LoadError, match="this is no pod with a service account"):
+    with pytest.raises(LoadError, match="this is not a pod with a service account"):
         read_namespace(str(tmp_path))

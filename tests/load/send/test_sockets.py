@@ -205,7 +205,7 @@ Serve = Callable[[], AbstractContextManager[int]]
 TARGET = "127.0.0.1 port {}"
 NOTHING = f"no reply came from {TARGET} over "
 ENDS = f"{TARGET} ends connections over "
-ECHOES = f"what answers at {TARGET} is no DNS server: reply is itself a query"
+ECHOES = f"what answers at {TARGET} is not a DNS server: reply is itself a query"
 OVER_TCP, OVER_TLS = StreamPlan(TCP), StreamPlan(DOT, tls_insecure=True)
 GREETING = b"220 mail.example.com ESMTP\r\n"
 
@@ -234,8 +234,8 @@ def streams(handle: Handle) -> Serve:
         (OVER_TCP, streams(quiet), f"{NOTHING}TCP to www.a.test.{REMEDY}"),
         (OVER_TCP, streams(saying(GREETING)), f"{NOTHING}TCP to www.a.test.{REMEDY}"),
         (OVER_TCP, streams(ends), f"{ENDS}TCP without a reply to www.a.test.{REMEDY}"),
-        (OVER_TCP, streams(saying(b"\0\2no")), f"{TARGET} over TCP: sends what is no DNS message{REMEDY}"),
-        (OVER_TCP, streams(echo), f"what answers at {TARGET} is no DNS server: QR is 0"),
+        (OVER_TCP, streams(saying(b"\0\2no")), f"{TARGET} over TCP: sends what is not a DNS message{REMEDY}"),
+        (OVER_TCP, streams(echo), f"what answers at {TARGET} is not a DNS server: QR is 0"),
         (OVER_TLS, streams(saying(GREETING)), f"{TARGET} over DNS over TLS: what answers does not speak TLS{REMEDY}"),
         (OVER_TLS, streams(saying(b"\x15\3\3\0\2\2\x28")), f"{TARGET} over DNS over TLS: sslv3 alert handshake failure; check -tls-ca and -tls-name, or trust any certificate with -tls-insecure"),
         (OVER_TLS, streams(quiet), f"{NOTHING}DNS over TLS to www.a.test.{REMEDY}"),
@@ -270,7 +270,7 @@ def test_a_slow_server(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_targets() -> None:
     assert find_target("127.0.0.1", 53) == (socket.AF_INET, ("127.0.0.1", 53))
     assert find_target("::1", 53) == (socket.AF_INET6, ("::1", 53, 0, 0))
-    with pytest.raises(LoadError, match=r'^"nowhere" is no address that this machine can send to'):
+    with pytest.raises(LoadError, match=r'^"nowhere" is not an address this machine'):
         find_target("nowhere", 53)
 
 

@@ -99,7 +99,7 @@ async def test_an_upstream_is_asked_and_told() -> None:
             found = await ask(server, "a.test")
             assert (found["outcome"], found["records"][0]["rdata"]) == ("resolves", "192.0.2.1")
             assert re.fullmatch(
-                rf"NOERROR: forward asked 127.0.0.1:{upstream.port}; it took \d+\.\d ms; 1 record",
+                rf"NOERROR: forward queried 127.0.0.1:{upstream.port}; it took \d+\.\d ms; 1 record",
                 found["cause"],
             )
 

@@ -53,8 +53,8 @@ async def test_commands() -> None:
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        ({"command": "stop"}, '"stop" is no command of a replay; did you mean "step"?'),
-        ({"command": "rewind"}, '"rewind" is no command of a replay; there are pause, run, step, speed'),
+        ({"command": "stop"}, '"stop" is not a command of a replay; did you mean "step"?'),
+        ({"command": "rewind"}, '"rewind" is not a command of a replay; there are pause, run, step, speed'),
         ({"command": "step", "count": 0}, "step takes a number of changes from 1 to 1000000, not 0"),
         ({"command": "pause", "count": 1}, "pause takes no count; step does"),
         ({"command": "run", "speed": 1}, "run takes no speed; speed does"),

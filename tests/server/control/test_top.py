@@ -235,7 +235,7 @@ def causes(server: Served) -> Causes:
     [
         (CAUSES, a_failing(f"db.{SHOP}"), "0 of 1 endpoints of Service shop/db are ready: pod db-0 is not ready: ContainersNotReady; publishNotReadyAddresses is false"),
         (CAUSES, a_failing(f"gone.{SHOP}", rrtype="TYPE65400"), "there is no Service shop/gone"),
-        (CAUSES, a_failing(f"web.{SHOP}", "SERVFAIL"), "asked from the server's own host, it has an answer now"),
+        (CAUSES, a_failing(f"web.{SHOP}", "SERVFAIL"), "queried from the server's own host, it has an answer now"),
         (NARROW, a_failing("www.example.org.", "REFUSED"), "no server block has a zone for the name"),
         (FORWARD, a_failing("www.example.org."), f"{UPSTREAMS}, which answered NXDOMAIN"),
         (FORWARD, a_failing("www.example.org.", "SERVFAIL"), f"{UPSTREAMS}, which answered SERVFAIL"),

@@ -33,7 +33,7 @@ from hsdns.plugins import ORDER
 from hsdns.wire.name import ROOT, Name
 
 DEFAULT_PORT = 53
-Interfaces = Mapping[str, Sequence[str]]  # interface name -> its addresses
+Interfaces = Callable[[], Mapping[str, Sequence[str]]]  # interface name -> its addresses
 SCHEMES = ("dns", "tls", "https")
 NO_SCHEMES = {
     "quic": "since Python has no maintained QUIC library that works with its ssl module",
@@ -206,7 +206,7 @@ def assemble(
     corefile: Corefile,
     *,
     default_port: int = DEFAULT_PORT,
-    interfaces: Callable[[], Interfaces] = dict,
+    interfaces: Interfaces = dict,
     source: tuple[Token, ...] | None = None,
     validating: bool = False,
     runs_code: bool = True,
@@ -332,7 +332,7 @@ def _by_name(block: ServerBlock) -> dict[str, list[Directive]]:
 def _bind(
     directives: Sequence[Directive],
     keys: tuple[Key, ...],
-    interfaces: Callable[[], Interfaces],
+    interfaces: Interfaces,
     errors: Errors,
 ) -> tuple[ListenAddress, ...]:
     """The addresses a block listens on: each port of its keys, on each bound address; none after an error."""
@@ -343,7 +343,7 @@ def _bind(
         with errors:
             from hsdns.plugins.bind import Bind  # noqa: PLC0415 - for Corefiles that have it
 
-            hosts = Bind.setup(directives, setting).addresses(interfaces())
+            hosts = Bind.setup(directives, setting).addresses(interfaces)
     ports = dict.fromkeys((key.port, key.scheme) for key in keys)
     return tuple(ListenAddress(host, port, scheme) for port, scheme in ports for host in hosts)
 

@@ -89,10 +89,16 @@ def set_up_collector() -> None:
     gc.set_threshold(*THRESHOLDS)
 
 
+def begin() -> None:
+    """Collect nothing until keep(), as nearly all that a start makes stays: that takes a tenth of its time."""
+    gc.disable()
+
+
 def keep() -> None:
     """Exempt all that there is from collections; circles among the youngest objects are collected before."""
     global _blocks
     if _is_set_up:
+        gc.enable()
         gc.collect(1)
         gc.freeze()
         _blocks = sys.getallocatedblocks()

@@ -22,7 +22,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from shutil import get_terminal_size
 from types import UnionType
 from typing import (
     Annotated,
@@ -218,6 +217,8 @@ def say(
 
 def columns() -> int:
     """The columns of the terminal; 0 in a pipe, where no line is wrapped."""
+    from shutil import get_terminal_size
+
     return get_terminal_size().columns if sys.stdout.isatty() else 0
 
 

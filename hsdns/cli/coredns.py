@@ -12,11 +12,11 @@ Rule 3: hints are what the rules HS203, HS210 and HS249 of `hsdns lint` find.
 from __future__ import annotations
 
 import json
-import platform
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from hsdns import __version__
+from hsdns import __version__, memory
 from hsdns.cli import SUBCOMMANDS, commands_by_purpose, control_path
 from hsdns.cli.command import OUTPUT, Command, FlagError, complain, flag, say, say_text, usage
 
@@ -28,6 +28,7 @@ PEER_VERSION: Final = "1.14.7"
 # The default Corefile of CoreDNS.
 FALLBACK: Final = ". {\n    whoami\n    log\n}\n"
 MAX_WORKERS: Final = 256
+_INTERPRETERS: Final = {"cpython": "CPython", "pypy": "PyPy"}
 WORKERS: Final = flag(
     "threads that answer UDP queries (default: one per usable CPU)",
     "N",
@@ -109,7 +110,9 @@ class Coredns(Command):
         as_json = self._wants_json()
         control_path.check_path(self.control)
         if self.no_code and not self.validate:
-            raise FlagError("-no-code is for -validate; a server runs what its Corefile names")
+            raise FlagError(
+                "-no-code is for -validate; a server runs the code that its Corefile names"
+            )
         if self.version:
             say_text(json.dumps(version(), indent=2) if as_json else version_text())
             return 0
@@ -120,6 +123,8 @@ class Coredns(Command):
             say_text(json.dumps(found, indent=2) if as_json else "\n".join(found))
             return 0
 
+        if not self.validate:
+            memory.begin()
         from hsdns.cli import launch
         from hsdns.cli.launch import CorefileSource
 
@@ -153,12 +158,13 @@ class Coredns(Command):
 
 def version() -> dict[str, str]:
     """Return the output of `-version -o json`."""
+    name = sys.implementation.name
     return {
         "name": "hsdns",
         "version": __version__,
         "answers_as": f"CoreDNS-{PEER_VERSION}",
-        "platform": f"{sys.platform}/{platform.machine()}",
-        "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": f"{sys.platform}/{os.uname().machine}",
+        "interpreter": f"{_INTERPRETERS.get(name, name)} {sys.version.split()[0]}",
     }
 
 

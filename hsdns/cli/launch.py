@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import re
-import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -267,7 +266,9 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
     log = logging.getLogger("hsdns.server")
     doors = list[tuple[str, str | None]]()
     if options.dashboard is not None:
-        doors.append((options.dashboard, secrets.token_urlsafe(24)))
+        from secrets import token_urlsafe
+
+        doors.append((options.dashboard, token_urlsafe(24)))
     if options.control is not None:
         place = options.control if options.control_token else f"{PREFIX}{options.control}"
         doors.append((place, options.control_token))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NamedTuple, TypeVar
 
 from hsdns.errors import OperatorError
@@ -142,6 +141,8 @@ def _lacking(words: Iterable[Token]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint for an error message, such as `; did you mean "ttl"?`, empty if no known word is similar."""
+    from difflib import get_close_matches  # noqa: PLC0415 - takes 2 ms, for what is misspelt
+
     found = get_close_matches(word, sorted(known), n=3, cutoff=0.6)
     near = [each for each in found if len(word) > 4 or _is_near(word, each)]
     return f'; did you mean "{near[0]}"?' if near else ""

@@ -8,16 +8,17 @@ Rule: the caller passes in the interfaces of the machine.  setup() only sees wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, NamedTuple, Self
 
 from hsdns.corefile.properties import Property, many, read_properties
 from hsdns.corefile.tree import Directive, Token, did_you_mean
 from hsdns.plugin import Block, Plugin
+from hsdns.wire import is_address
 
 Address = IPv4Address | IPv6Address
-Interfaces = Mapping[str, Sequence[str]]  # name -> its addresses as text
+Interfaces = Callable[[], Mapping[str, Sequence[str]]]  # name -> its addresses as text
 
 
 class Choice(NamedTuple):
@@ -77,17 +78,16 @@ class Bind(Plugin):
 def _addresses(words: Sequence[Token], interfaces: Interfaces) -> list[tuple[Token, Address, str]]:
     found = []
     for word in words:
-        if word.text in interfaces:
-            texts = [_with_zone(text, word.text) for text in interfaces[word.text]]
-        else:
-            texts = [word.text]
+        texts = [word.text]
+        if not is_address(word.text) and word.text in interfaces():
+            texts = [_with_zone(text, word.text) for text in interfaces()[word.text]]
         for text in texts:
             try:
                 found.append((word, ip_address(text), text))
             except ValueError:
                 raise word.error(
                     f'"{word.text}" is neither an IP address nor an interface of this machine'
-                    f"{did_you_mean(word.text, interfaces)}"
+                    f"{did_you_mean(word.text, interfaces())}"
                 ) from None
     return found
 

@@ -22,7 +22,7 @@ from asyncio import sleep
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns import memory
 from hsdns.assemble import Configuration, ListenAddress
@@ -38,7 +38,6 @@ from hsdns.plugins.reload import Reload, failures, show_running, show_version
 from hsdns.query import QueryProcessor
 from hsdns.server.answer_tables import AnswerTables, Recomputation
 from hsdns.server.control.door import Door
-from hsdns.server.faults import StandingFaults, measure_behind
 from hsdns.server.host import ServiceManager
 from hsdns.server.http.pages import HttpListeners, HttpPages
 from hsdns.server.instance import (
@@ -58,6 +57,9 @@ from hsdns.server.transport.admission import Shares
 from hsdns.server.transport.listeners import Listener, Opener
 from hsdns.server.watch_loop import Watchdog, WatchLoop
 from hsdns.server.watch_thread import WatchThread
+
+if TYPE_CHECKING:
+    from hsdns.server.faults import StandingFaults
 
 
 class Phase(Enum):
@@ -245,8 +247,12 @@ class Server:
         self._ended = asyncio.Event()
         self._counts = QueryCounts(self.metrics)
         self.queries = QueryTap(self.clock, ServerRuntime.wall, keeps=keeps_queries)
-        self.faults = StandingFaults(self, self.opener.faults) if faults else None
-        measure_behind(self, None if self.faults is None else self.faults.rules)
+        self.faults: StandingFaults | None = None
+        self._measures_faults = False
+        if faults:
+            from hsdns.server import faults as rules  # noqa: PLC0415 - brings ten modules, for few servers
+
+            self.faults = rules.StandingFaults(self, self.opener.faults)
         self.door = Door(
             lambda: self.instance,
             self.clock,
@@ -524,6 +530,13 @@ class Server:
         for address, token in self._control:
             new.serve_control(address, token)
         self.instances.append(new)
+        if not self._measures_faults and (
+            self.faults or any(each.name == "fault" for each in configuration.plugins)
+        ):
+            from hsdns.server.faults import measure_behind  # noqa: PLC0415 - as StandingFaults
+
+            self._measures_faults = True
+            measure_behind(self, None if self.faults is None else self.faults.rules)
         if self.faults is not None:
             self.faults.hold(configuration)  # before its plugins start to read a cluster
         try:

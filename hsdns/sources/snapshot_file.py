@@ -103,6 +103,11 @@ class SnapshotFile:
         )
         return header
 
+    def show_serving(self, metrics: Registry, store: Store) -> None:
+        """Set the metric that shows whether answers come from the snapshot; to be called after each change."""
+        is_serving = 0.0 if store.restored is None else 1.0
+        metrics.gauge("hsdns_kubernetes_snapshot_serving", ("path",)).set(is_serving, (self.path,))
+
     async def save_periodically(self, store: Store, report: Report, around: Surroundings) -> None:
         """Save after the first sync, then whenever the store has changed, and once more when cancelled."""
         try:
@@ -229,10 +234,3 @@ async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
-
-
-def show_serving(metrics: Registry, path: str, store: Store) -> None:
-    """Set the metric that shows whether answers come from the snapshot at `path`; call it after each change."""
-    metrics.gauge("hsdns_kubernetes_snapshot_serving", ("path",)).set(
-        0.0 if store.restored is None else 1.0, (path,)
-    )

@@ -12,12 +12,13 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from compileall import compile_dir
 from types import MappingProxyType
 from typing import NamedTuple
 
 from loadtest import bench
 from loadtest.bench import Measured, Progress
-from loadtest.programs import PEER, Program, hsdns_and_coredns
+from loadtest.programs import PEER, ROOT, Program, hsdns_and_coredns
 from loadtest.watch import parts
 from loadtest.watch.api_servers import Api, FakeApiProcess, RealApi
 from loadtest.watch.parts import Load
@@ -123,6 +124,7 @@ def latency_size(sizes: Iterable[int]) -> int:
 
 def measure(options: argparse.Namespace, words: list[str]) -> Measured:
     """Measure what was selected."""
+    compile_dir(ROOT / "hsdns", quiet=1)  # as pip does, also where PYTHONDONTWRITEBYTECODE is set
     plan, programs = plan_of(options), hsdns_and_coredns(options.hsdns)
     cluster = f"{plan.endpoints} endpoints of each Service"
     context = bench.context("make bench-watch", words, programs, (), cluster)

@@ -163,7 +163,7 @@ NEITHER = "is neither an IP address nor an interface of this machine"
 @pytest.mark.parametrize(("text", "expected"), columns(TABLES, "bind"))
 def test_addresses_of_bind(text: str, expected: str) -> None:
     try:
-        found = " ".join(set_up(Bind, text.replace("\\n", "\n")).addresses(INTERFACES))
+        found = " ".join(set_up(Bind, text.replace("\\n", "\n")).addresses(lambda: INTERFACES))
     except CorefileError as error:
         found = str(error)
     assert found == expected

@@ -114,7 +114,9 @@ def write_for_ci(report: Report, flags: ReportCommand) -> None:
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(markdown(report))
     elif flags.github:
-        raise LoadError(f"-github: {SUMMARY} names no file, so this is no step of GitHub Actions")
+        raise LoadError(
+            f"-github: {SUMMARY} names no file, so this is not a step of GitHub Actions"
+        )
 
 
 def put_out(report: Report, flags: ReportCommand) -> int:

@@ -70,7 +70,6 @@ from hsdns.plugins.kubernetes.options import (
 )
 from hsdns.plugins.kubernetes.watch import ClusterState, ClusterWatch
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.snapshot_file import SnapshotFile
 from hsdns.turns import another_turn
 from hsdns.upstream.target import RESOLV_CONF, read_search_list
 from hsdns.wire.iana import Rcode, RRType
@@ -146,9 +145,12 @@ class Kubernetes(Plugin):
             "pods": options["pods"],
             "source": str(source),
         }
-        snapshot = None if path is None else SnapshotFile(path, words)
         self._words: tuple[object, ...] = options.get("words", ())
-        self.state = ClusterState(settings, snapshot)
+        self.state = ClusterState(settings)
+        if path is not None:
+            from hsdns.sources.snapshot_file import SnapshotFile  # noqa: PLC0415 - few blocks have one
+
+            self.state.snapshot = SnapshotFile(path, words)
         self.watch = ClusterWatch(source, self.state, self._words)
         self.answers: ClusterAnswers
         self.show_changes: Callable[[list[str]], None] | None = None
@@ -159,7 +161,8 @@ class Kubernetes(Plugin):
         # The properties in the Corefile, word by word.
         self.lines: tuple[tuple[str, ...], ...] = options.get("lines", ())
         self.explains: bool = options["explain"]
-        self.has_all_pod_names = options["pods"] == "insecure" and not options["namespaces"]
+        self.has_all_namespaces = not options["namespaces"]
+        self.has_all_pod_names = options["pods"] == "insecure" and self.has_all_namespaces
         self._max_silence: float | None = options["max_silence"]
         self.may_relapse = self._max_silence is not None
         self._fallthrough: tuple[Name, ...] = options["fallthrough"]

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import TYPE_CHECKING
 
 from hsdns.cluster.history import Replaced
 from hsdns.cluster.objects import Event
@@ -31,7 +32,9 @@ from hsdns.fastpath import ClusterNames
 from hsdns.metrics import Registry
 from hsdns.plugin import Running, Runtime
 from hsdns.sources.api_server import ApiServer
-from hsdns.sources.snapshot_file import SnapshotFile, show_serving
+
+if TYPE_CHECKING:
+    from hsdns.sources.snapshot_file import SnapshotFile
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
 
@@ -114,7 +117,7 @@ class ClusterState:
 
     def _show_serving(self) -> None:
         assert self.snapshot is not None, "restored from it"
-        show_serving(self._metrics, self.snapshot.path, self.store)
+        self.snapshot.show_serving(self._metrics, self.store)
 
 
 @dataclass

@@ -10,17 +10,19 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from hsdns.http_page import HttpRefusal
 from hsdns.metrics import Registry
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.server.faults import StandingFaults
 from hsdns.server.instance import Instance
 from hsdns.server.query_tap import QueryTap
 from hsdns.server.runtime import Turn
+
+if TYPE_CHECKING:
+    from hsdns.server.faults import StandingFaults
 
 NOT_SERVING = "the server is starting or stopping; try again in a moment"
 

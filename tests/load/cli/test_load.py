@@ -292,7 +292,7 @@ def test_no_step_of_github_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LoadError) as error:
         write_for_ci(report(results()), ReportCommand(github=True))
     assert str(error.value) == (
-        "-github: GITHUB_STEP_SUMMARY names no file, so this is no step of GitHub Actions"
+        "-github: GITHUB_STEP_SUMMARY names no file, so this is not a step of GitHub Actions"
     )
 
 

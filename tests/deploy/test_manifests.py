@@ -169,7 +169,9 @@ def test_arguments_are_flags_and_files_are_mounted(path: Path) -> None:
 def test_alerts_of_the_audit_use_metrics_and_verdicts_that_there_are() -> None:
     known = {metric.name for metric in Gauges().registry}
     (found,) = documents(DEPLOY / "audit/watch/alerts.yaml")
-    for rule in found["spec"]["groups"][0]["rules"]:
+    (board,) = documents(DEPLOY / "grafana/fleet.json")
+    shown = [target for panel in board["panels"] for target in panel["targets"]]
+    for rule in [*found["spec"]["groups"][0]["rules"], *shown]:
         used = set(re.findall(r"hsdns_audit_\w+", rule["expr"]))
         assert used
         assert used <= known

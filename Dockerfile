@@ -1,8 +1,8 @@
 # The image of hsdns: a Python interpreter and hsdns with its compiled fast path.  No shell, no package manager.
 #
-#   docker build -t ghcr.io/hsdns/hsdns:0.1.0 .
-#   docker buildx build --platform linux/amd64,linux/arm64 -t ghcr.io/hsdns/hsdns:0.1.0 .
-#   buildah build -t ghcr.io/hsdns/hsdns:0.1.0 .
+#   docker build -t ghcr.io/hsdns/hsdns:0.2.0.dev0 .
+#   docker buildx build --platform linux/amd64,linux/arm64 -t ghcr.io/hsdns/hsdns:0.2.0.dev0 .
+#   buildah build -t ghcr.io/hsdns/hsdns:0.2.0.dev0 .
 #
 # Other base images, for a mirror or an air-gapped machine: --build-arg PYTHON=... --build-arg RUST=...
 # An image that also reads kubeconfigs: --build-arg KUBECONFIG=yes

@@ -26,4 +26,4 @@ The path of the configuration:
     Corefile -> corefile/lexer.py -> parser.py -> assemble.py -> server/instance.py
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -83,6 +83,8 @@ class AnswerSource(Protocol):
     zones: tuple[Name, ...]
     # Whether its replies contain reasons as Extended DNS Errors (RFC 8914).
     explains: bool
+    # Whether all of `names` is served.
+    has_all_namespaces: bool
     # Whether every address has the name of a Pod in each namespace of `names`.
     has_all_pod_names: bool
 

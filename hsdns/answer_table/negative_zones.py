@@ -11,8 +11,9 @@ Rule 3: if the source explains its replies, only queries without EDNS are answer
 Names without number, above all those of Pods, whose replies are made, or stored when they are queried again: writer.py
 asks before it stores a reply whose like is without number, about an address of a Pod, or a topology zone that no
 endpoint is in.
-Rule 4: the table makes the replies about Pods in a negative zone whose source has all names of Pods, each type from one
-        reply of the chain, unless `cache` would store them: it counts each of them by itself.
+Rule 4: the table makes the replies about Pods in a negative zone whose source has all names of Pods, and those without
+        records about topology zones, each type from one reply of the chain, unless `cache` would store them: it counts
+        each of them by itself.
 Rule 5: elsewhere the first reply to a name is not stored, because that costs more than making another one.
 """
 
@@ -142,7 +143,9 @@ class NumerousNames:
         self._table = table
         self._groups = groups
         self._zones = zones
-        self._forms: set[tuple[int, int, bool]] = set()  # zone, type, whether there is an answer
+        self._forms: set[tuple[int, int, bool, bool]] = (
+            set()
+        )  # zone, type, is it of a Pod, has it an answer
         # The last name of each slot, as one octet of its hash: one in 255 others is taken for it.
         self._last = bytearray(_SLOTS)
 
@@ -164,15 +167,16 @@ class NumerousNames:
             return False
         kind, mark_ttl = mark or (None, -1)
         source, zone = policy.source, self._zones.find(query, block)
-        if zone is None or source is None or not source.has_all_pod_names or mark_ttl > 0:
+        if zone is None or source is None or mark_ttl > 0:
             return False
-        if query.qname.below(zone.zone)[-1] != POD:
+        is_pod = query.qname.below(zone.zone)[-1] == POD
+        if not (source.has_all_pod_names if is_pod else source.has_all_namespaces):
             return False
-        form = (zone.number, query.qtype, bool(reply.answer))
+        form = (zone.number, query.qtype, is_pod, bool(reply.answer))
         if form not in self._forms:
             group = self._groups.number(block, policy, query.qtype, Rcode.NOERROR, kind)
             size = reply_size(query, reply)
-            if not self._table.set_pod_form(zone.number, wire, out, size, group, mark_ttl):
+            if not self._table.set_form(zone.number, wire, out, size, group, mark_ttl):
                 return False
             self._forms.add(form)
         return True

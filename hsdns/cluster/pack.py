@@ -21,7 +21,7 @@ Rule 3: a valid object costs one check of a flag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -332,6 +332,7 @@ def shared_ports(ports: tuple[PortTexts, ...]) -> tuple[Port, ...]:
 
 # Names for a topology zone are below it, and have three labels or more.
 TOPOLOGY: Final = b"\5_zone"
+_PIN: Final = b"\3pin" + TOPOLOGY
 
 
 class SliceChange(NamedTuple):
@@ -380,6 +381,7 @@ def _listed(parts: Sequence[PackedSlice]) -> _Listed:
     found = _Listed(set(), addresses, addresses if is_usual else set())
     for part in parts:
         found.labels.update(_port_labels(part.ports))
+        found.labels.update(_zone_labels(part.topology_zones or ()))
         separate = part.separate
         if part.reversible:
             found.reversible.update(separate)
@@ -411,6 +413,13 @@ def _port_labels(ports: tuple[Port, ...]) -> list[bytes]:
         for port in ports
         if 0 < len(port.name) <= MAX_LABEL_LEN and 0 < len(port.protocol) <= MAX_LABEL_LEN
     ]
+
+
+def _zone_labels(topology_zones: Iterable[bytes]) -> Iterator[bytes]:
+    """The labels to the left of a Service that select topology zones; a zone may have dots."""
+    for labels in {zone: zone.split(b".") for zone in topology_zones}.values():
+        if all(0 < len(label) <= MAX_LABEL_LEN for label in labels):
+            yield b"".join(map(_wire, labels)) + _PIN
 
 
 def _wire(label: bytes) -> bytes:

@@ -171,7 +171,7 @@ class AnswerTable:
         no_edns: bool = False,
     ) -> int: ...
     def set_template(self, negative_zone: int, query: bytes, reply: bytes, size: int) -> bool: ...
-    def set_pod_form(
+    def set_form(
         self,
         negative_zone: int,
         query: bytes,

@@ -175,10 +175,10 @@ class AnswerTable:
         zone = self._zones[negative_zone]
         return plain is not None and zone.set_template(plain, query, reply, size)
 
-    def set_pod_form(
+    def set_form(
         self, negative_zone: int, query: bytes, reply: bytes, size: int, group: int, mark_ttl: int
     ) -> bool:
-        """Take the form of a reply of the chain about the name of a Pod: only the compiled twin does, so False."""
+        """Take the form of a reply of the chain about a name without number: only the compiled twin does, so False."""
         return False
 
     def lookup(self, query: bytes, *, client: bytes, limit: int | None, now: float) -> bytes | None:

@@ -27,7 +27,16 @@ from hsdns.chain import Endpoint, Next, Request
 from hsdns.cluster.controllers.document import Document
 from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.freshness import NoCounters
-from hsdns.cluster.objects import Deleted, Event, Identity, Object, Upserted, differences, identity
+from hsdns.cluster.objects import (
+    Deleted,
+    Event,
+    Identity,
+    Object,
+    Service,
+    Upserted,
+    differences,
+    identity,
+)
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Directive
 from hsdns.fault_scenarios.scenario import ScenarioError, Step
@@ -73,6 +82,15 @@ class Objects:
         before = self.current
         self.current = {identity(each): each for each in simulate(self._documents.values())}
         return differences(before, self.current)
+
+    def registry(self, domain: str) -> dict[str, list[str]]:
+        """The cluster IPs of Services by their whole names."""
+        services = [each for each in self.current.values() if isinstance(each, Service)]
+        return {
+            f"{each.metadata.name}.{each.metadata.namespace}.svc.{domain}": each.spec.cluster_ips
+            for each in services
+            if each.spec.cluster_ips and not each.is_headless
+        }
 
 
 Exchange = Callable[[bytes, str], Awaitable[bytes | None]]  # a message and "udp" or "tcp"

@@ -22,6 +22,7 @@ import msgspec
 from hsdns.fault_scenarios.memory_server import OtherServer
 from hsdns.fault_scenarios.play import Outcome, play
 from hsdns.fault_scenarios.scenario import Scenario, Seen, Step, load, names
+from hsdns.resolver import looks_up
 
 CLIENTS: Final = ("glibc", "musl", "musl-1.2.3", "go", "node-resolve", "envoy")
 LEGEND: Final = "seconds lost, and how many of the lookups failed or had a wrong answer"
@@ -46,13 +47,17 @@ def play_all(
     behind: OtherServer | None = None,
     name: str = "",
     programs: Sequence[str] = (),
+    through: str = "",
 ) -> Iterator[Played]:
     """Run scenarios for programs, or all their clients; `behind` has another server's name to look up.
 
     Raise ScenarioError.
     """
     for scenario in scenarios:
-        clients = [Seen(each, 0.0, 0, 0) for each in programs] or scenario.seen
+        types = [rrtype for each in scenario.asked for rrtype in each.types]
+        able = [each for each in programs if looks_up(each, types)]
+        own = [each for each in scenario.seen if not programs]
+        clients = [Seen(each, 0.0, 0, 0, through=through) for each in able] or own
         if behind is None:
             yield Played(scenario, tuple(play(scenario, seen) for seen in clients))
         elif scenario.why_not_behind:
@@ -77,10 +82,13 @@ def lookups(scenario: Scenario) -> int:
     return sum(each.times * each.programs for each in scenario.asked)
 
 
-def as_table(played: Sequence[Played], clients: Sequence[str] = CLIENTS) -> Iterator[str]:
-    """A line for each scenario, and a column for each client."""
+def as_table(
+    played: Sequence[Played], clients: Sequence[str] = CLIENTS, through: str = ""
+) -> Iterator[str]:
+    """A line for each scenario, and a column for each client, of those through a forwarder if one is named."""
     width = max([8, *(len(each.scenario.name) for each in played)])
-    rows = [(each, _cells(each, clients)) for each in played]
+    labels = [Seen(each, 0.0, 0, 0, through=through).label for each in clients]
+    rows = [(each, _cells(each, labels)) for each in played]
     columns = zip(clients, *(cells for _, cells in rows), strict=True)
     widths = [max(map(len, column)) for column in columns]
     yield _line("scenario", clients, width, widths)
@@ -188,7 +196,8 @@ def _lines(scenario: Scenario) -> Iterator[str]:
         often = f", {asked.times} times, every {asked.every:g} s" if asked.times > 1 else ""
         crowd = f", by {asked.programs} programs at once" if asked.programs > 1 else ""
         begin = f" from second {asked.at:g} on" if asked.at else ""
-        yield f"- `{asked.name}`, by a pod of the namespace `{asked.namespace}`{begin}{often}{crowd}"
+        kind = f" {asked.type}" if asked.type else ""
+        yield f"- `{asked.name}`{kind}, by a pod of the namespace `{asked.namespace}`{begin}{often}{crowd}"
     yield from ("", "## What each client sees", "")
     yield f"Of {lookups(scenario)} lookups:" if lookups(scenario) > 1 else "Of one lookup:"
     yield ""

@@ -30,7 +30,9 @@ from hsdns.ask.lookup import LoopTransport
 from hsdns.chain import Endpoint
 from hsdns.fault_scenarios.memory_server import MemoryServer, Objects, OtherServer
 from hsdns.fault_scenarios.scenario import Asked, Scenario, ScenarioError, Seen, Step
-from hsdns.resolver import MODELS
+from hsdns.resolver import MODELS, model_of
+from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders.forwarder import NOTHING, Between
 from hsdns.resolver.model import (
     CLOSED,
     STILL_WAITING,
@@ -46,10 +48,9 @@ from hsdns.resolver.model import (
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 from hsdns.wire.decode import BadReply, decode_reply
 from hsdns.wire.encode import encode_query
-from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
-from hsdns.wire.rdata import address_to_text
+from hsdns.wire.text import rdata_to_text
 
 
 class Stuck(RuntimeError):
@@ -87,7 +88,6 @@ class _Selector(selectors.SelectSelector):
 Ask = Callable[[bytes, str, int, int], Awaitable[bytes | None]]  # as Stage.ask
 FIRST_PORT: Final = 10_000
 PORTS: Final = 500  # of each program
-TYPES: Final = (RRType.A, RRType.AAAA)
 ONE_WAY: Final = 0.001  # seconds to the server, and the same back
 
 
@@ -144,6 +144,8 @@ class Network(LoopTransport):
 
 SERVERS: Final = ("127.0.0.1", "127.0.0.2", "127.0.0.3")  # the addresses of the cluster's server
 CLIENT: Final = "127.0.0.1"
+NODE: Final = "127.0.0.9"  # the nameserver of the node
+DOMAIN: Final = "cluster.local"
 FRONT: Final = Endpoint("169.254.20.10", 53)  # of the node cache
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 # As in a cluster whose upstream answers NXDOMAIN to all names.
@@ -164,13 +166,17 @@ COREFILE: Final = f"""\
 
 
 class Stage:
-    """The servers of a scenario; `cache` is Seen.cache, `behind` a server to be used instead of a simulated cluster.
+    """The servers of a scenario for a client; `behind` is used instead of a simulated cluster.
 
-    A context manager for a task of the event loop; on entry, its timeline starts.
+    A context manager for a task of the event loop; on entry, its timeline starts.  `between` is the client's forwarder.
     """
 
-    def __init__(self, scenario: Scenario, cache: str, behind: OtherServer | None) -> None:
-        self._scenario = scenario
+    def __init__(self, scenario: Scenario, seen: Seen, behind: OtherServer | None) -> None:
+        self._scenario, self._registry = scenario, dict[str, list[str]]()
+        self.between = Between(seen.through, self._registry)
+        if seen.through == NodeLocalDns.name:
+            text = f"nameserver {SERVERS[0]}\nnameserver {NODE}\n"
+            self.between = Between(seen.through, text=text, domain=DOMAIN)
         self._objects = Objects()
         ahead = behind.exchange if behind else None
         text = ". {\n}\n" if behind else scenario.corefile or COREFILE
@@ -178,11 +184,11 @@ class Stage:
         self.truth = MemoryServer(text, ahead)
         self._servers = [self.cluster, self.truth]
         self.front: MemoryServer | None = None
-        if cache:
-            self.front = MemoryServer(f". {{\n    {cache}\n}}\n", self._ask_cluster)
+        if seen.cache:
+            self.front = MemoryServer(f". {{\n    {seen.cache}\n}}\n", self._ask_cluster)
             self._servers.append(self.front)
         self._has_objects = behind is None
-        self._truths: dict[str, frozenset[str]] = {}  # by name
+        self._truths: dict[Asked, frozenset[str]] = {}
         self._timers: list[asyncio.TimerHandle] = []
         self.problems: list[ScenarioError] = []
 
@@ -211,19 +217,21 @@ class Stage:
         client = Endpoint(CLIENT, port)
         if self.front is not None:
             return await self.front.answer(message, transport, client, FRONT)
+        if self.between.domain and server:  # the node's, which has no faults
+            return await self.truth.answer(message, transport, client, Endpoint(NODE, 53))
         return await self.cluster.answer(message, transport, client, Endpoint(SERVERS[server], 53))
 
     async def addresses(self, asked: Asked) -> frozenset[str]:
-        """The right addresses at this time; they are cached until an object changes."""
+        """The right records at this time; they are cached until an object changes."""
         name, here, found = asked.meant, Endpoint(CLIENT, 53), set[str]()
-        for rrtype in TYPES if name not in self._truths else ():
+        for rrtype in asked.types if asked not in self._truths else ():
             query = Query.ask(Name.from_text(name), rrtype)
             reply = await self.truth.answer(encode_query(query, 1), "tcp", here, here)
             if reply is None:
                 raise ScenarioError(f"there is no reply for {name}, even without faults")
             answer = decode_reply(reply, query).answer
-            found |= {address_to_text(each.rdata) for each in answer if each.rrtype == rrtype}
-        return self._truths.setdefault(name, frozenset(found))
+            found |= {rdata_to_text(rrtype, each.rdata) for each in answer if each.rrtype == rrtype}
+        return self._truths.setdefault(asked, frozenset(found))
 
     async def _ask_cluster(self, message: bytes, transport: str) -> bytes | None:
         return await self.cluster.answer(message, transport, FRONT, Endpoint(SERVERS[0], 53))
@@ -242,11 +250,10 @@ class Stage:
         if self._has_objects and (step.apply or step.delete):
             events = self._objects.change(step)
             self._truths.clear()
+            self._registry.clear()
+            self._registry.update(self._objects.registry(DOMAIN))
             self.cluster.hand(events)
             self.truth.hand(events)
-
-
-DOMAIN: Final = "cluster.local"
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -294,7 +301,7 @@ class Lookup(NamedTuple):
 class Program:
     """A process that looks up names one after the other, over `connect`; `lookups` has its results.
 
-    `truth` has the right addresses at a time, if they are known.
+    `truth` has the right addresses at a time, if they are known; `between` is a forwarder.
     """
 
     def __init__(
@@ -304,12 +311,15 @@ class Program:
         number: int,
         connect: Callable[[Model], LoopTransport],
         truth: Callable[[Asked], Awaitable[frozenset[str]]] | None = None,
+        between: Between = NOTHING,
     ) -> None:
         asked = [each for each in scenario.asked if number < each.programs]
         self._clients: dict[str, tuple[Model, LoopTransport]] = {}
         for namespace in {each.namespace for each in asked}:
-            model = MODELS[seen.client](resolv_conf(scenario, seen, namespace), Random(number))
+            conf = resolv_conf(scenario, seen, namespace)
+            model = model_of(seen.client, conf, Random(number), between)
             self._clients[namespace] = model, connect(model)
+        self._searches = MODELS[seen.client].reader.searches
         self._times = sorted(
             (each.at + time * each.every, index, each)
             for index, each in enumerate(asked)
@@ -336,8 +346,8 @@ class Program:
         model, network = self._clients[asked.namespace]
         start = network.now()
         # Who looks names up as they are is given whole ones.
-        name = asked.name if model.reader.searches else asked.meant.removesuffix(".")
-        packets, _, end, result = await look_up(model, name, TYPES, network)
+        name = asked.name if self._searches else asked.meant.removesuffix(".")
+        packets, _, end, result = await look_up(model, name, asked.types, network)
         self.queries += len(packets)
         right += [await self._truth(asked)] if self._truth else []
         ends = result.error != STILL_WAITING
@@ -351,7 +361,7 @@ def programs(scenario: Scenario, make: Callable[[int], Program]) -> list[Program
 
 
 async def _play(scenario: Scenario, seen: Seen, behind: OtherServer | None) -> Outcome:
-    async with Stage(scenario, seen.cache, behind) as stage:
+    async with Stage(scenario, seen, behind) as stage:
         if behind is not None:
             await _check_behind(scenario, stage, behind)
 
@@ -359,7 +369,7 @@ async def _play(scenario: Scenario, seen: Seen, behind: OtherServer | None) -> O
             def connect(model: Model) -> Network:
                 return Network(stage.ask, number, scenario.seconds, keeps_socket=seen.keeps_socket)
 
-            return Program(scenario, seen, number, connect, stage.addresses)
+            return Program(scenario, seen, number, connect, stage.addresses, stage.between)
 
         asking = programs(scenario, make)
         await asyncio.gather(*(program.run() for program in asking))

@@ -18,10 +18,12 @@ import msgspec
 
 from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
+from hsdns.explanation.question import TYPES, QuestionError, read_resolvers, read_through
 from hsdns.faults.rules import RuleError
 from hsdns.faults.state import StateAction, WatchAction
 from hsdns.faults.words import read_rule
-from hsdns.resolver import MODELS
+from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.wire.iana import type_from_text
 
 VERSION: Final = 1
 FOLDER: Final = "files"
@@ -59,7 +61,7 @@ class Asked(_Part, frozen=True):
     """The lookups: a name as a Pod of `namespace` writes it, `times` times, at intervals of `every` seconds.
 
     `meant` is the full name that has the correct addresses, `programs` the number of processes that look it up
-    concurrently.
+    concurrently.  `type` is another type than those of addresses.
     """
 
     name: str
@@ -69,13 +71,20 @@ class Asked(_Part, frozen=True):
     every: float = 1.0
     times: int = 1
     programs: int = 1
+    type: str = ""
+
+    @property
+    def types(self) -> tuple[int, ...]:
+        """The types; raise ValueError for an unknown one."""
+        return (type_from_text(self.type),) if self.type else TYPES
 
 
 class Seen(_Part, frozen=True):
     """The expected result of one client; `client` is a resolver model, `options` are the options of its resolv.conf.
 
     `servers` is its number of nameservers.  With `keeps_socket` it sends all queries from one UDP socket.  `cache` is a
-    directive of a Corefile: the client uses a node cache with this directive.
+    directive of a Corefile: the client uses a node cache with this directive.  `through` is a model of a forwarder that
+    the client uses, whose `queries` count.
 
     `seconds` is the total delay of all lookups, inf if one never ends; `failed` and `wrong` count lookups that end with
     an error, or with incorrect addresses.  `recovered` is the time in seconds from Scenario.mended until the last of
@@ -91,6 +100,7 @@ class Seen(_Part, frozen=True):
     servers: int = 1
     keeps_socket: bool = False
     cache: str = ""
+    through: str = ""
     wrong: int = 0
     recovered: float = 0.0
     error: str = ""
@@ -105,6 +115,8 @@ class Seen(_Part, frozen=True):
             parts.append("one socket")
         if self.cache:
             parts.append(f"behind {' '.join(self.cache.split())}")
+        if self.through:
+            parts.append(f"through {self.through}")
         return ", ".join(parts)
 
     @property
@@ -114,8 +126,8 @@ class Seen(_Part, frozen=True):
 
     @property
     def is_direct(self) -> bool:
-        """Whether it uses one nameserver, without a cache: then it can also run in real time."""
-        return self.servers == 1 and not self.cache and not self.options
+        """Whether it uses one nameserver, without others between: then it can also run in real time."""
+        return self.servers == 1 and not (self.cache or self.through or self.options)
 
 
 class Scenario(_Part, frozen=True):
@@ -285,6 +297,13 @@ def _problems(found: Scenario) -> Iterator[str]:
             if not _OBJECT.fullmatch(written):
                 yield f'"{written}" is no object; write it as "Service shop/web"'
     for seen in found.seen:
-        if seen.client not in MODELS:
-            hint = did_you_mean(seen.client, MODELS) or f"; there are {', '.join(MODELS)}"
-            yield f'there is no model of a program "{seen.client}"{hint}'
+        try:
+            read_through(seen.through)
+            for asked in found.asked:
+                read_resolvers(seen.client, asked.types)
+        except (QuestionError, ValueError) as error:
+            yield str(error)
+        if seen.through and seen.cache:
+            yield f"{seen.label}: cache and through are both between the client and its server; leave one out"
+        if seen.through == NodeLocalDns.name and seen.servers > 1:
+            yield f"{seen.label}: {seen.through} asks one server of the cluster; leave servers out"

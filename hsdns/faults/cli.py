@@ -38,6 +38,7 @@ ONLY_WITH: Final = {
     "own": ("run",),
     "ask": ("run",),
     "program": ("matrix",),
+    "through": ("matrix",),
     "server": ("matrix",),
     "p": ("matrix",),
     "control": ("add", "import", "list", "watch", "remove", "clear", "run"),
@@ -115,6 +116,9 @@ class Fault(ServerCommand):
     port: Annotated[int, flag("matrix: port of -server (default 53)", "PORT", name="p", low=1)] = 53
     programs: Annotated[
         str, flag("matrix: programs in place of those of the scenario", "NAME,...", name="program")
+    ] = ""
+    through: Annotated[
+        str, flag("matrix: what the programs query, in place of the servers themselves", "NAME")
     ] = ""
     o: Annotated[
         str,
@@ -294,10 +298,11 @@ def _list(as_json: bool) -> int:
 
 
 def _matrix(words: Sequence[str], options: Fault) -> int:
-    from hsdns.explanation.question import TYPES, read_resolvers
+    from hsdns.explanation.question import read_resolvers, read_through
     from hsdns.fault_scenarios.page import CLIENTS, LEGEND, as_list, as_table, play_all
     from hsdns.fault_scenarios.page import as_json as json_of
     from hsdns.fault_scenarios.scenario import load, names
+    from hsdns.resolver import MODELS, looks_up
 
     behind = _behind(options)
     for name in ("name", "p"):
@@ -305,20 +310,25 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
             raise FlagError(f"-{name} is for -server; add -server ADDRESS, or leave -{name} out")
     name = name_of(NAME if options.about is None else options.about)
     scenarios = [load(word) for word in words or names()]
+    through = read_through(options.through)
     chosen = options.programs.split(",") if "program" in options.given else []
-    programs = [each for word in chosen for each in read_resolvers(word, TYPES)]
+    kinds = [asked.types for each in scenarios for asked in each.asked]
+    programs = [*CLIENTS] * bool(through and not chosen)
+    for word in chosen:
+        able = [kind for kind in kinds if word in MODELS and looks_up(word, kind)]
+        programs += read_resolvers(word, (able or kinds)[0])
     # The servers in memory log the effects of rules, which the table shows already.
     log = logging.getLogger("hsdns")
     log.handlers, log.propagate = [logging.NullHandler()], False
-    found = list(play_all(scenarios, behind, name, programs))
+    found = list(play_all(scenarios, behind, name, programs, through))
     if options.o == "json":
         for each in found:
             say(json.dumps(json_of(each)))
     elif len(words) == 1:
         say(*as_list(found[0]))
     else:
-        say_text(f"{LEGEND}\n\n")
-        say(*as_table(found, programs or CLIENTS))
+        say_text(f"{LEGEND}{f', through {through}' if through else ''}\n\n")
+        say(*as_table(found, programs or CLIENTS, through))
     missed = [(each.scenario.name, rule) for each in found for rule in each.never_hit]
     for scenario, rule in missed:
         sentence = f'no query was hit by the rule "{rule}", so it has shown nothing'

@@ -24,7 +24,6 @@ from hsdns.resolver.model import (
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, RRType
 
-LIFETIME: Final = 5.0  # seconds
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before the next round
 NONAME: Final = "NXDOMAIN"
 NODATA: Final = "NoAnswer"
@@ -44,6 +43,7 @@ class Dnspython(Model):
     reader = READER
     used_by = "dns.resolver: Patroni"
     walks: ClassVar[bool] = True  # the search list, for other types than addresses
+    lifetime: ClassVar[float] = 5.0  # seconds
 
     def names(self, name: str, types: Sequence[int]) -> list[str]:
         """Addresses are looked up without the search list."""
@@ -52,7 +52,7 @@ class Dnspython(Model):
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look up the types one after the other, AAAA before A."""
-        end = self.now + LIFETIME
+        end = self.now + self.lifetime
         found: list[str] = []
         tried = name
         for rrtype in sorted(types, reverse=True):
@@ -104,9 +104,18 @@ class Dnspython(Model):
 
 
 class MongoDb(Dnspython):
-    """PyMongo 4, from its source, srv_resolver.py, not measured; other drivers ask for the name as it is, too."""
+    """SRV and TXT lookups of PyMongo 4.20, with dnspython; measured, synchronous/srv_resolver.py."""
 
     name = "mongodb-srv"
-    used_by = "mongodb+srv:// of PyMongo: SRV records of the name as it is, and TXT records"
+    used_by = "mongodb+srv:// of PyMongo; other drivers ask for the name as it is, too"
     types = (RRType.SRV, RRType.TXT)
     walks = False
+    lifetime = 20.0
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look a name up; it may have no TXT record, or one."""
+        result = yield from super().lookup(name, types)
+        if types[0] == RRType.TXT and len(result.addresses) > 1:
+            return Result((), "Only one TXT record is supported", result.why)
+        is_missing = types[0] == RRType.TXT and result.error in (NONAME, NODATA)
+        return result._replace(error="no TXT record") if is_missing else result

@@ -25,6 +25,7 @@ PODS_SRV: Final = replace(PODS, key="misses", qtype=SRV)
 LOGGED: Final = Flood("logged", ("*.new.example",), 1_000)
 UNANSWERED: Final = Flood("silent", ("*.silent.example",), 800)
 ZONAL: Final = Flood("zonal", (f"*.prefer._zone.{BIG}",), 200)
+PIN: Final = Flood("pin", (f"*.pin._zone.{BIG}",), 20_000)
 BARE: Final = Flood("bare", ("*.bare.example",), 800)
 
 
@@ -64,6 +65,7 @@ ROWS: Final = (
     *(_row(f"doh-{kind}", doh_attack(kind), variation=Variation(doh=True)) for kind in ATTACKS),
     _row("large", OverTcp("large.example", 20)),
     _row("zonal", ZONAL, variation=Variation(zonal=True), peers=False),
+    _row("zonal-pin", PIN, variation=Variation(zonal=True)),
     _row("corefile", variation=Variation(bulk=1_100_000, interval="2s"), rewrite=4.0),
     _row("silent", Attack("silent", 4_000)),
     _row("http-head", Attack("head")),

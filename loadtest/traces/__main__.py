@@ -1,6 +1,6 @@
 """Records the traces of programs: `make traces PROGRAMS="node-resolve curl"`, or `python -m loadtest.traces`.
 
-Path: here -> scene.py, in processes -> tests/resolver/traces/PROGRAM.txt -> table.py -> docs/contributing/programs.md.
+Path: here -> scene.py, in processes -> tests/resolver/traces/PROGRAM.txt -> table.py -> docs/.
 Rule 1: what a program is made of is installed by hand, into the folder BUILT; `--list` tells how, and what is missing.
 Rule 2: scenarios of a program run side by side: they mostly wait.
 """
@@ -24,7 +24,7 @@ from loadtest.traces.scene import Row, placed, play, programs, scenarios
 from loadtest.traces.table import filled
 
 FOLDER: Final = ROOT / "tests" / "resolver" / "traces"
-PAGE: Final = ROOT / "docs" / "contributing" / "programs.md"
+PAGES: Final = (ROOT / "docs/resolve.md", ROOT / "docs/contributing/programs.md")
 BUILT: Final = "/tmp/programs"
 _TIMEOUT: Final = 60.0  # seconds for a version
 
@@ -99,11 +99,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=8, help="scenarios side by side")
     parser.add_argument("--list", action="store_true", help="list the programs with their versions")
     parser.add_argument(
-        "--page", action="store_true", help="write the tables of docs/contributing/programs.md"
+        "--page",
+        action="store_true",
+        help="write the tables of docs/resolve.md and docs/contributing/programs.md",
     )
     asked = parser.parse_args()
     if asked.page:
-        PAGE.write_text(filled(PAGE.read_text(), Path(asked.out)))
+        for page in PAGES:
+            page.write_text(filled(page.read_text(), Path(asked.out)))
         return 0
     if asked.list or not asked.program:
         return listed(asked.built)

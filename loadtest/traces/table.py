@@ -1,7 +1,9 @@
-"""The tables of docs/contributing/programs.md, from the traces.
+"""The tables of docs/contributing/programs.md and docs/resolve.md, from the traces.
 
-Path: `python -m loadtest.traces --page` -> here -> tests/resolver/traces/*.txt, docs/contributing/programs.md.
-Rule 1: seconds are those of the first lookup, queries those of all lookups of a scenario.
+Path: `python -m loadtest.traces --page` -> here -> tests/resolver/traces/*.txt, and these pages.
+Rule 1: queries are those of all lookups of a scenario, seconds in docs/contributing/programs.md those of the first,
+        and in docs/resolve.md those of all.
+Rule 2: a row of docs/resolve.md has all models that do the same.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from loadtest.summary import replaced
 from loadtest.traces.scene import programs, rows_of
 
 WAIT: Final = 0.5  # seconds from which on a table tells them
-_RESULT: Final = re.compile(r"RESULT (?:at -?\d+ )?after (\d+) ms: (.*)")
+_RESULT: Final = re.compile(r"RESULT (?:at (-?\d+) )?after (\d+) ms: (.*)")
 _FOUND: Final = re.compile(r"\d+[.+]\d|2001:|t\d\.|\d+ (records|values)|\"?text_|0_10_|SRV |TXT ")
 
 
@@ -35,9 +37,11 @@ def cell(lines: list[str] | None, kind: str) -> str:
     queries = len(lines) - len(results)
     if kind == "repeated":
         return str(queries)
-    seconds = int(results[0][1]) / 1000
-    wait = f", {seconds:.1f} s" if kind == "waits" and seconds >= WAIT else ""
-    return f"{queries}{wait}{'' if _FOUND.match(results[0][2]) else ', fails'}"
+    counted = results if kind == "met" else results[:1]
+    seconds = (int(counted[-1][1] or 0) + int(counted[-1][2])) / 1000
+    works = all(_FOUND.match(each[3]) for each in counted)
+    wait = f", {seconds:.1f} s" if kind != "names" and seconds >= WAIT else ""
+    return f"{queries}{wait}{'' if works else ', fails'}"
 
 
 def table(kind: str, folder: Path) -> str:
@@ -49,7 +53,23 @@ def table(kind: str, folder: Path) -> str:
         cells = [cell(traces.get(scenario), kind) for _, scenario in columns]
         if any(cells):
             rows.append([path.stem, *cells])
+    if kind == "met":
+        rows[2:] = alike(rows[2:])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def alike(rows: list[list[str]]) -> list[list[str]]:
+    """One row for all models with the same cells; that of a model is of the program with its name, or the first."""
+    own: dict[str, list[str]] = {}
+    for name, *cells in rows:
+        model = programs()[name].model
+        if name == model or model not in own:
+            own[model] = cells
+    found: dict[tuple[str, ...], list[str]] = {}
+    for model, cells in own.items():
+        if all(cells):
+            found.setdefault(tuple(cells), []).append(f"`{model}`")
+    return [[", ".join(names), *cells] for cells, names in found.items()]
 
 
 def versions(folder: Path) -> str:
@@ -65,7 +85,9 @@ def versions(folder: Path) -> str:
 
 
 def filled(page: str, folder: Path) -> str:
-    """The page with its tables, each between two marks."""
-    for kind in dict.fromkeys(row[0] for row in rows_of("tables.txt")):
-        page = replaced(page, kind, table(kind, folder))
-    return replaced(page, "versions", versions(folder))
+    """A page with its tables, each between two marks."""
+    for kind in (*dict.fromkeys(row[0] for row in rows_of("tables.txt")), "versions"):
+        if f"<!-- {kind}: begin -->" in page:
+            text = versions(folder) if kind == "versions" else table(kind, folder)
+            page = replaced(page, kind, text)
+    return page

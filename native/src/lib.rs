@@ -6,7 +6,7 @@
 //!         --> key.rs      is the query plain? its key                         else: a miss
 //!             --> table.rs    key -> entry.rs, all versions unchanged         (index.rs, versions.rs, s3fifo.rs)
 //!             --> negative_zone.rs   no entry: a name that does not exist?    (names.rs, soa_template.rs)
-//!                 --> pod_names.rs   or that of an address?
+//!                 --> numerous_names.rs   or that of an address?
 //!         <-- reply.rs    ID, flags, question, OPT, serial, cut to the client's size
 //!     <-- batch.rs        sendmmsg, with UDP segmentation                     (segmentation.rs)
 //!     --> forward.rs      misses for an upstream, whose replies are stored, if nothing about them is unusual
@@ -37,8 +37,8 @@ mod lock;
 pub mod log;
 pub mod names;
 pub mod negative_zone;
+pub mod numerous_names;
 pub mod outlet;
-pub mod pod_names;
 pub mod queue;
 pub mod records;
 pub mod reply;

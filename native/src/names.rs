@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::lock::{read, write};
 
 /// Names with three or more labels below a Service exist only below this label, if it is listed.
-const TOPOLOGY: &[u8] = b"\x05_zone";
+pub const TOPOLOGY: &[u8] = b"\x05_zone";
 
 /// The names of one store; shared by every table that answers from it.
 #[derive(Default)]
@@ -147,6 +147,16 @@ impl ClusterNames {
                 port.is_empty() || protocol.is_empty() || has(&key(&[port, protocol]))
             }
         }
+    }
+
+    /// Return whether a Service has names of topology zones, but none of these labels below it, which are one.
+    #[must_use]
+    pub fn lacks_topology_zone(&self, service: &[u8], labels: &[u8]) -> bool {
+        let listed = read(&self.listed);
+        let has =
+            |hashes: &[u64], labels| hashes.binary_search(&self.hasher.hash_one(labels)).is_ok();
+        let hashes = listed.services.get(service);
+        hashes.is_some_and(|hashes| has(hashes, TOPOLOGY) && !has(hashes, labels))
     }
 
     fn sorted<'a>(&self, labels: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {

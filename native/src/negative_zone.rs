@@ -10,7 +10,7 @@
 //!         these, a namespace that is not listed does not exist.  Below `svc`, Services and labels below a Service that
 //!         are not listed do not exist (names.rs); below `pod`, labels that are not addresses do not exist.  A query
 //!         for a name that may exist goes to the chain, and with `no_edns` also a query with an OPT record.
-//! Rule 4: where every address has the name of a Pod, it answers these as well (pod_names.rs).
+//! Rule 4: it also answers for Pods where every address has a name, and for made-up topology zones (numerous_names.rs).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::key::Query;
 use crate::log::ReplySummary;
 use crate::names::{Below, ClusterNames};
-use crate::pod_names::{Counted, PODS, PodNames};
+use crate::numerous_names::{Counted, NumerousNames, PODS};
 use crate::records::NXDOMAIN;
 use crate::soa_template::SoaTemplate;
 
@@ -37,7 +37,7 @@ pub struct NegativeZone {
     /// Larger payload sizes of queries are lowered to this.
     pub max_payload: u16,
     template: Option<SoaTemplate>,
-    pods: PodNames,
+    numerous: NumerousNames,
 }
 
 /// The counted properties of a reply of a negative zone.
@@ -46,7 +46,7 @@ pub struct ZoneHit {
     pub counted: Counted,
     /// The counted and logged properties of the reply.
     pub summary: ReplySummary,
-    /// Whether the name does not exist; else it is that of a Pod.
+    /// Whether the name does not exist; else it is one without number.
     pub is_denial: bool,
 }
 
@@ -70,7 +70,7 @@ impl NegativeZone {
             no_edns: false,
             max_payload: u16::MAX,
             template: None,
-            pods: PodNames::default(),
+            numerous: NumerousNames::default(),
         }
     }
 
@@ -116,8 +116,8 @@ impl NegativeZone {
         is_taken
     }
 
-    /// Take the form of a reply about the name of a Pod, for all of them; return whether that is possible.
-    pub fn set_pod_form(
+    /// Take the form of a reply about a name without number, for all of them; return whether that is possible.
+    pub fn set_form(
         &mut self,
         query: &Query<'_>,
         reply: &[u8],
@@ -126,7 +126,7 @@ impl NegativeZone {
     ) -> bool {
         query
             .labels_left_of(&self.zone)
-            .is_some_and(|left| self.pods.set_form(query, left, reply, size, counted))
+            .is_some_and(|left| self.numerous.set_form(query, left, reply, size, counted))
     }
 
     /// Append the reply to a query whose name is below the zone; None if the chain must answer.
@@ -138,7 +138,14 @@ impl NegativeZone {
         }
         let serial = self.names.serial();
         if !self.is_absent(query, left) {
-            let (counted, size, is_answer) = self.pods.answer(query, left, serial, limit, out)?;
+            let lacks = || {
+                let (from, to) = (query.label(left - 4).end, query.label(left - 2).end);
+                let qname = query.qname();
+                let service = &qname[from..to];
+                self.names.lacks_topology_zone(service, &qname[..from])
+            };
+            let (counted, size, is_answer) =
+                (self.numerous).answer(query, (left, lacks), serial, limit, out)?;
             return Some(self.hit(counted, size, is_answer, false));
         }
         let template = self.template.as_ref()?;

@@ -1,7 +1,7 @@
 //! What the replacement of an EndpointSlice's parts changes: labels below its Service, and addresses that PTR finds.
 //!
 //! Rule: the same as `change_in_python()` of hsdns/cluster/pack.py.  An address without a label has its dashed form
-//!       as label; a port is listed as PORT PROTOCOL, two labels in one.
+//!       as label; a port is listed as PORT PROTOCOL, two labels in one, a topology zone as its labels, `pin` and `_zone`.
 
 use crate::watch::slice::dashed_label;
 
@@ -13,6 +13,7 @@ pub struct Listed<'a> {
     dashed: Vec<&'a [u8]>,
     labels: Vec<&'a [u8]>,
     ports: Vec<(&'a [u8], &'a [u8])>,
+    topology_zones: Vec<&'a [u8]>,
     reversible: Vec<&'a [u8]>,
 }
 
@@ -57,10 +58,19 @@ impl<'a> Listed<'a> {
         }
     }
 
+    /// Add a topology zone; one with a label that DNS has not cannot be asked for.
+    pub fn add_topology_zone(&mut self, zone: &'a [u8]) {
+        let mut labels = zone.split(|&octet| octet == b'.');
+        if labels.all(|each| (1..=MAX_LABEL_LEN).contains(&each.len())) {
+            self.topology_zones.push(zone);
+        }
+    }
+
     fn in_order(&mut self) {
         sort(&mut self.dashed);
         sort(&mut self.labels);
         sort(&mut self.ports);
+        sort(&mut self.topology_zones);
         sort(&mut self.reversible);
     }
 
@@ -81,6 +91,7 @@ impl<'a> Listed<'a> {
         let dashed = without(&self.dashed, &other.dashed);
         let labels = without(&self.labels, &other.labels);
         let ports = without(&self.ports, &other.ports);
+        let zones = without(&self.topology_zones, &other.topology_zones);
         dashed
             .into_iter()
             .filter_map(dashed_label)
@@ -90,6 +101,10 @@ impl<'a> Listed<'a> {
                     .into_iter()
                     .map(|(port, protocol)| wire(&[port, protocol])),
             )
+            .chain(zones.into_iter().map(|zone| {
+                let labels = zone.split(|&octet| octet == b'.');
+                wire(&labels.chain([&b"pin"[..], b"_zone"]).collect::<Vec<_>>())
+            }))
             .collect()
     }
 }
@@ -140,11 +155,20 @@ mod tests {
         let mut new = listed(&[c, b, c], &[b"web-1", b"web-0", b"web-1"]);
         new.add_port(b"http", b"tcp");
         new.add_port(b"", b"tcp");
+        for zone in [&b"a.b"[..], b"", b"a.b", b"c"] {
+            new.add_topology_zone(zone);
+        }
         let change = listed(&[a, b], &[b"web-0"]).replaced_by(new);
         assert_eq!(change.gone, [a]);
         assert_eq!(change.come, [c]);
         assert_eq!(change.lost, [b"\x0810-0-0-1"]);
-        let gained: [&[u8]; 3] = [b"\x0810-0-0-3", b"\x05web-1", b"\x04http\x03tcp"];
+        let gained: [&[u8]; 5] = [
+            b"\x0810-0-0-3",
+            b"\x05web-1",
+            b"\x04http\x03tcp",
+            b"\x01a\x01b\x03pin\x05_zone",
+            b"\x01c\x03pin\x05_zone",
+        ];
         assert_eq!(change.gained, gained);
     }
 }

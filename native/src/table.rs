@@ -25,7 +25,7 @@ use crate::key::{Query, Reader, u16_at};
 use crate::lock::{lock, read, write};
 use crate::log::{Line, Log, ReplySummary};
 use crate::negative_zone::NegativeZone;
-use crate::pod_names::Counted;
+use crate::numerous_names::Counted;
 use crate::records::outline;
 use crate::s3fifo::{Entries, Queues};
 use crate::system::{monotonic, prefetch};
@@ -318,9 +318,9 @@ impl AnswerTable {
         })
     }
 
-    /// Take the form of a reply about the name of a Pod; return whether that is possible, None if there is no such
+    /// Take the form of a reply about a name without number; return whether that is possible, None if there is no such
     /// negative zone.
-    pub fn set_pod_form(
+    pub fn set_form(
         &self,
         negative_zone: usize,
         query: &[u8],
@@ -329,7 +329,7 @@ impl AnswerTable {
         counted: Counted,
     ) -> Option<bool> {
         self.teach(negative_zone, query, |zone, query| {
-            zone.set_pod_form(query, reply, size, counted)
+            zone.set_form(query, reply, size, counted)
         })
     }
 

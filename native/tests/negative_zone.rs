@@ -6,7 +6,7 @@ use build::{
     A, AAAA, SOA, address, ask, cluster_names, name, negative_zone, nxdomain, query, record, reply,
     soa_rdata, table, with_opt,
 };
-use hsdns_native::pod_names::Counted;
+use hsdns_native::numerous_names::Counted;
 
 const ZONE: &str = "cluster.local";
 
@@ -193,7 +193,7 @@ fn every_address_has_the_name_of_a_pod() {
     let set = |left: &str, qtype, reply: fn(&[u8]) -> Vec<u8>, size| {
         let asked = query(&pod(left), qtype);
         let reply = reply(&asked);
-        table.set_pod_form(number, &asked, &reply, size, counted)
+        table.set_form(number, &asked, &reply, size, counted)
     };
     let with_address = |asked: &[u8]| reply(asked, 0, [&[address(9)], &[], &[]]);
     let without = |asked: &[u8]| {
@@ -224,7 +224,7 @@ fn every_address_has_the_name_of_a_pod() {
         assert_eq!(set(left, qtype, reply, size), Some(taken), "{left} {qtype}");
     }
     let asked = query(&pod(first), A);
-    assert_eq!(table.set_pod_form(1, &asked, &[], 0, counted), None);
+    assert_eq!(table.set_form(1, &asked, &[], 0, counted), None);
     for (left, qtype, answer) in [
         (first, A, Some(9)),
         ("10-0-0-77.default", A, Some(77)),
@@ -249,4 +249,45 @@ fn every_address_has_the_name_of_a_pod() {
     );
     names.set_open(false);
     assert!(ask(&table, &asked).is_none(), "not open");
+}
+
+#[test]
+fn a_made_up_topology_zone_has_no_records() {
+    let (_, table) = table();
+    let names = cluster_names();
+    let number = table.add_negative_zone(negative_zone(ZONE, &names, &[]));
+    names.add_service(b"default", b"all");
+    let listed: [&[u8]; 2] = [b"\x05_zone", b"\x02eu\x02-1\x03pin\x05_zone"];
+    names.add_labels(b"default", b"all", listed.into_iter());
+    let counted = Counted {
+        group: 9,
+        cache: None,
+    };
+    let asked = |left: &str| query(&format!("{left}.default.svc.{ZONE}"), A);
+    let without = |asked: &[u8]| {
+        let owner = [0xC0, u8::try_from(asked.len()).unwrap() - 4 - 15];
+        let soa = record(&owner, SOA, &soa_rdata(ZONE, 7));
+        reply(asked, 0, [&[], &[soa], &[]])
+    };
+    for (left, taken) in [("x.prefer._zone.all", false), ("x.pin._zone.all", true)] {
+        let asked = asked(left);
+        let found = table.set_form(number, &asked, &without(&asked), 130, counted);
+        assert_eq!(found, Some(taken), "{left}");
+    }
+    for (left, is_made) in [
+        ("us.pin._zone.all", true),
+        ("-1.pin._zone.all", true),
+        ("x.eu.-1.pin._zone.all", true),
+        ("eu.-1.pin._zone.all", false),
+        ("us.prefer._zone.all", false),
+        ("pin._zone.all", false),
+        ("us.pin._zone.web", false),
+    ] {
+        let asked = asked(left);
+        let expected = is_made.then(|| without(&asked));
+        let found = ask(&table, &asked).filter(|found| found[3] & 15 == 0);
+        assert_eq!(found, expected, "{left}");
+    }
+    names.remove_labels(b"default", b"all", listed[1..].iter().copied());
+    assert!(ask(&table, &asked("eu.-1.pin._zone.all")).is_some());
 }

@@ -100,6 +100,10 @@ def listed_labels(value: ServiceValue, *, zonal: bool) -> Counter[bytes]:
         given = {label for part in parts for label in part.labels or () if label is not None}
         ports = {port for part in parts for port in part.ports if port.name and port.protocol}
         found.update(map(wire, dashed))
+        zones = {zone for part in parts for zone in part.topology_zones or ()}
+        found.update(
+            wire(*zone.split(b"."), b"pin", b"_zone") for zone in zones if 0 < len(zone) < 64
+        )
         found.update({*map(wire, given), *(wire(port.name, port.protocol) for port in ports)})
     return found
 

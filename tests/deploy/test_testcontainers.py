@@ -9,7 +9,6 @@ import dns.message
 import dns.query
 import pytest
 
-from hsdns import __version__
 from hsdns.testing import Do
 from tests.deploy.engine import running_engine
 from tests.deploy.rendered import DEPLOY
@@ -53,8 +52,3 @@ def test_python(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Non
         cluster.remove_fault("nxdomain-1")
         reply = dns.query.tcp(query, over_tcp[0], port=over_tcp[1])
         assert [each.to_text() for each in reply.answer] == ["web.shop.svc.cluster.local. 30 IN A 10.0.0.1"]  # fmt: skip
-
-
-@pytest.mark.parametrize("path", ["go/hsdns.go", "node/index.js", "node/package.json", "java/pom.xml", "java/src/main/java/io/github/hsdns/testcontainers/HsdnsContainer.java"])  # fmt: skip
-def test_versions(path: str) -> None:
-    assert __version__ in (FOLDER / path).read_text()

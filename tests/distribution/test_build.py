@@ -1,18 +1,23 @@
-"""deploy/distribution: what is refused to publish, the notes of a release, and no dependency older than the fix of an advisory."""
+"""deploy/distribution: what is refused to publish, a release without its uploads, and no dependency with an advisory."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy.distribution.build import Fault, check_wheel, pythons
-from deploy.distribution.release import CannotRelease, notes
+from deploy.distribution.release import CannotRelease, check, notes, rehearse, set_version
+from hsdns import __version__
 from tests.support.tables import lines
 
+ROOT = Path(__file__).resolve().parents[2]
 METADATA = "hsdns_server-1.dist-info/METADATA"
 LIBRARY = "hsdns/fastpath/_native.abi3.so"
 
@@ -106,9 +111,43 @@ def test_refusals(
     assert str(raised.value) == sentence
 
 
+def test_one_version_everywhere() -> None:
+    (said,) = check(ROOT)
+    assert said == f"all files have the version {__version__}"
+    with pytest.raises(
+        CannotRelease, match=r"^v1 is no version such as 0\.2\.0, 0\.2\.0rc1 or 0\.3\.0"
+    ):
+        list(set_version(ROOT, "v1"))
+
+
+@pytest.mark.slow
+def test_a_release_up_to_its_uploads(tmp_path: Path) -> None:
+    """The packages, and a manifest that krew takes: its fields, and the checksum of the archive with these files."""
+    said = list(rehearse(ROOT, tmp_path / "out"))
+    version = __version__.partition(".dev")[0]
+    assert f"all files have the version {version}" in said
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    plugin = f"kubectl-hsdns-{version}.tar.gz"
+    assert names >= {"notes.md", "hsdns.yaml", plugin, f"hsdns_server-{version}.tar.gz", f"hsdns_server-{version}-py3-none-any.whl"}  # fmt: skip
+    found = yaml.safe_load((tmp_path / "out/hsdns.yaml").read_text())
+    assert (found.pop("apiVersion"), found.pop("kind")) == ("krew.googlecontainertools.github.com/v1alpha2", "Plugin")  # fmt: skip
+    (platform,) = found["spec"].pop("platforms")
+    assert len(found["spec"].pop("shortDescription").splitlines()) == 1
+    assert found["spec"].keys() == {"version", "homepage", "description", "caveats"}
+    assert (found["metadata"], found["spec"]["version"]) == ({"name": "hsdns"}, f"v{version}")
+    archive = tmp_path / "out" / plugin
+    with tarfile.open(archive) as tar:
+        assert {each.name: oct(each.mode) for each in tar} == {"kubectl-hsdns": "0o755", "LICENSE": "0o644"}  # fmt: skip
+    address = f"https://github.com/hsdns/hsdns/releases/download/v{version}/{plugin}"
+    assert platform == {
+        "selector": {"matchExpressions": [{"key": "os", "operator": "In", "values": ["darwin", "linux"]}]},
+        "uri": address, "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(), "bin": "kubectl-hsdns",
+        "files": [{"from": each, "to": "."} for each in ("kubectl-hsdns", "LICENSE")],
+    }  # fmt: skip
+
+
 # --- what pyproject.toml allows, and what requirements/*.txt pin ---
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FIXED = dict(line.split()[:2] for line in lines(Path(__file__).with_name("advisories.txt")))
 

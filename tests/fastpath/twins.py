@@ -162,7 +162,7 @@ class TableUnderTest:
         assert isinstance(is_template, bool)
         return is_template
 
-    def set_pod_form(
+    def set_form(
         self,
         text: str = "10-0-0-9.default.pod.cluster.local.",
         qtype: int = RRType.A,
@@ -178,9 +178,7 @@ class TableUnderTest:
         answer = RR(decode(query).qname, qtype, 30, bytes((10, 0, 0, 9)))
         reply = Reply(answer=(answer,), aa=True) if has_answer else nodata(soa())
         size = reply_size(decode(query), reply)
-        is_form = self.table.set_pod_form(
-            number, query, to_wire(query, reply), size, group, mark_ttl
-        )
+        is_form = self.table.set_form(number, query, to_wire(query, reply), size, group, mark_ttl)
         assert isinstance(is_form, bool)
         return is_form
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from hsdns import __version__
 from hsdns.cluster.objects import Deleted, Event, Object, ObjectMeta, Synced
 from hsdns.cluster.store import Store, StoreSettings
 from hsdns.recording import reader
@@ -103,7 +104,7 @@ def test_where_it_ends(octets: bytes, count: int, problem: str) -> None:
         (b"\x28\xb5\x2f\xfdhello", "FILE is damaged, or was changed, after octet 0, before its first whole line"),
         (to_octets([])[:9], "FILE was cut at octet 9, before its first whole line"),
         (b'{"format":"x","version":1}\n', "FILE is no recording of hsdns record"),
-        (b'{"format":"hsdns recording","version":2,"entry":7}\n', "FILE is a recording of version 2, and hsdns 0.1.0 reads version 1; use the hsdns that recorded it"),
+        (b'{"format":"hsdns recording","version":2,"entry":7}\n', f"FILE is a recording of version 2, and hsdns {__version__} reads version 1; use the hsdns that recorded it"),
         (b'{"format":"hsdns recording","version":1,"entry":"gap"}\n', "FILE is broken at line 1: it is no entry of a recording: Object missing required field `at`"),
         (b'{"format":"hsdns recording","version":1,"entry":"weather"}\n', "FILE is no recording of hsdns record"),
         (to_line(Header(zones=["cluster.local {"])), "FILE is broken at line 1: 'cluster.local {' is no word of a Corefile"),

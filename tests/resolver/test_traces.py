@@ -92,6 +92,7 @@ class Trace(NamedTuple):
     asked: str
     types: tuple[int, ...]
     model: str = ""
+    known: tuple[str, ...] = ()  # results of what it knew from the first lookup
 
     def __str__(self) -> str:
         return f"{self.scenario} {self.resolver}"
@@ -134,7 +135,8 @@ def read_traces() -> Iterator[Trace]:
             text = "".join(f"{line}\n" for line in conf.split("; ") if line)
             servers = 2 if scenario.startswith(TWO_SERVERS) else 1
             text += "".join(f"nameserver 127.0.0.{each + 2}\n" for each in range(servers))
-            yield read_trace(part, text, name, (RRType.A, RRType.AAAA))
+            trace = read_trace(part, text, name, (RRType.A, RRType.AAAA))
+            yield trace._replace(model=trace.resolver)
 
 
 def read_trace(part: str, conf: str, asked: str, types: tuple[int, ...]) -> Trace:
@@ -152,9 +154,9 @@ def read_trace(part: str, conf: str, asked: str, types: tuple[int, ...]) -> Trac
             )  # fmt: skip
     results = tuple(line for line in lines if line.startswith("RESULT"))
     scenario, resolver = head.split()
-    if resolver in GO_ON:  # the next ones are of what it knows
-        results = results[:1]
-    return Trace(scenario, resolver, results, tuple(packets), conf, asked, types, resolver)
+    known = results[1:] if resolver in GO_ON else ()
+    results = results[: len(results) - len(known)]
+    return Trace(scenario, resolver, results, tuple(packets), conf, asked, types, known=known)
 
 
 ALL = [
@@ -250,7 +252,7 @@ class Chance(Random):
         later = [each.at for each in packets if each.at > packet.at]
         if not again and later and self._is_envoy:  # A begins where AAAA ends
             again = later
-        end = again[0] if again else seconds(self._trace.results[0]) - NOISE
+        end = again[0] if again else sum(span(results[-1])) - NOISE
         if end - packet.at < a / 2:
             return a  # it was answered
         # Node ends a wait when it looks next, so that the wait itself was shorter.
@@ -331,6 +333,7 @@ class Replay:
         self.trace = trace
         self.pairs: list[tuple[Logged, Packet]] = []
         self.results: list[tuple[float, float, Result]] = []  # began, ended
+        self.ends: list[float] = []  # as measured
         self.chance = Chance(trace, phase)
         if trace.model in FORWARDERS:
             self.client = Client(trace.conf, self.chance)
@@ -351,6 +354,8 @@ class Replay:
             at = began(result)
             if trace.scenario.startswith("cache"):
                 at = 8.0 * number
+            first = self._left[0].at if self._left else 0.0
+            self.ends.append(seconds(result) + (first if at is None else at))
             if number and trace.resolver in ONE_EACH:
                 old = self.model
                 self.model = self.chance.model = old.__class__(trace.conf, self.chance)
@@ -492,8 +497,10 @@ def check_times(trace: Trace, replay: Replay) -> None:
     began: dict[float, float] = {}  # when a burst began: in the model, and as it was measured
     for logged, packet in replay.pairs:
         began[packet.at] = min(logged.at, began.get(packet.at, logged.at))
-    if len(replay.results) == 1 and "still waiting" not in trace.results[0]:
-        began.setdefault(replay.results[0][1], seconds(trace.results[0]))
+    for text, (_, end, _), measured in zip(trace.results, replay.results, replay.ends, strict=True):
+        if "still waiting" not in text:
+            began.setdefault(end, measured)
     late = [measured - modelled for modelled, measured in sorted(began.items())]
+    assert all(seconds(each) <= TOLERANCE for each in trace.known)
     # Each wait ended late by some milliseconds, which add up.
     assert all(abs(b - a) <= TOLERANCE for a, b in pairwise(late))

@@ -25,7 +25,7 @@ import (
 )
 
 // Image is what Run starts.
-const Image = "ghcr.io/hsdns/hsdns:0.1.0"
+const Image = "ghcr.io/hsdns/hsdns:0.2.0.dev0"
 
 // Container serves the manifests of a folder, and what becomes of them.
 type Container struct {

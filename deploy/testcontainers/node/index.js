@@ -6,7 +6,7 @@ import { lookup } from "node:dns/promises";
 import { resolve } from "node:path";
 import { AbstractStartedContainer, GenericContainer, Wait } from "testcontainers";
 
-export const IMAGE = "ghcr.io/hsdns/hsdns:0.1.0";
+export const IMAGE = "ghcr.io/hsdns/hsdns:0.2.0.dev0";
 
 /** Serves the manifests of a folder, and what becomes of them. */
 export class HsdnsContainer extends GenericContainer {

@@ -163,7 +163,8 @@ class Kubernetes(Plugin):
         # The properties in the Corefile, word by word.
         self.lines: tuple[tuple[str, ...], ...] = options.get("lines", ())
         self.explains: bool = options["explain"]
-        self.has_all_pod_names = options["pods"] == "insecure" and not options["namespaces"]
+        self.has_all_namespaces = not options["namespaces"]
+        self.has_all_pod_names = options["pods"] == "insecure" and self.has_all_namespaces
         self._max_silence: float | None = options["max_silence"]
         self.may_relapse = self._max_silence is not None
         self._fallthrough: tuple[Name, ...] = options["fallthrough"]

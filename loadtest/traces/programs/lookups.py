@@ -1,4 +1,4 @@
-"""Lookups of a Python program with socket, aiodns, dnspython or grpc.
+"""Lookups of a Python program with socket, aiodns, dnspython, PyMongo or grpc.
 
 Path: scene.py -> here, as a program: HOW KIND NAME TIMES SECONDS.
 """
@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import unquote
 
 how, kind, name, times, pause = sys.argv[1:]
-library: Any = importlib.import_module("dns.resolver" if how == "dnspython" else how)
+MODULES = {"dnspython": "dns.resolver", "pymongo": "pymongo.synchronous.srv_resolver"}
+library: Any = importlib.import_module(MODULES.get(how, how))
 
 
 def with_socket() -> list[str]:
@@ -30,6 +31,23 @@ def with_dnspython() -> list[str]:
         return [str(each.target) for each in library.resolve_address(name)]
     found = library.resolve(name, kind, search=True)
     return [each.to_text().replace(" ", "_") for each in found]
+
+
+def with_pymongo() -> list[str]:
+    """What mongodb+srv://HOST finds: the SRV records of _SERVICE._tcp.HOST, then the TXT record of HOST."""
+    service, host = "mongodb", name
+    if kind == "srv":
+        service, _, host = name.removeprefix("_").split(".", 2)
+    resolver = library._SrvResolver(host, None, service, srv_allowed_hosts_suffix="example.com")
+    try:
+        if kind == "srv":
+            return [f"{target}:{port}" for target, port in resolver.get_hosts()]
+        options = resolver.get_options()
+    except Exception as error:
+        raise OSError(type(error.__cause__).__name__ if error.__cause__ else str(error)) from error
+    if options is None:
+        raise OSError("no TXT record")
+    return [options.replace(" ", "_")]
 
 
 def with_grpc(channels: dict[str, Any]) -> list[str]:
@@ -73,7 +91,8 @@ async def main() -> None:
             elif how == "grpc":
                 found = with_grpc(channels)
             else:
-                found = with_socket() if how == "socket" else with_dnspython()
+                own = {"socket": with_socket, "dnspython": with_dnspython, "pymongo": with_pymongo}
+                found = own[how]()
             print("ok", *found, flush=True)
         except Exception as error:
             text = error.args[1] if len(error.args) > 1 else str(error)

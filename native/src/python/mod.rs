@@ -27,7 +27,7 @@ use crate::batch::is_ipv6;
 use crate::entry::Terms;
 use crate::key::{MAX_UDP_LEN, MIN_UDP_LEN};
 use crate::negative_zone::NegativeZone;
-use crate::pod_names::Counted;
+use crate::numerous_names::Counted;
 use crate::system::slice;
 use crate::table::Client;
 use crate::timing::Timing;
@@ -597,8 +597,8 @@ impl AnswerTable {
             .ok_or_else(no_negative_zone)
     }
 
-    /// Take the form of a reply about the name of a Pod, for all of them; False if that is not possible.
-    fn set_pod_form(
+    /// Take the form of a reply about a name without number, for all of them; False if that is not possible.
+    fn set_form(
         &self,
         negative_zone: usize,
         query: &[u8],
@@ -609,7 +609,7 @@ impl AnswerTable {
     ) -> PyResult<bool> {
         let cache = counts_as_miss(mark_ttl)?.then_some(false);
         self.inner
-            .set_pod_form(
+            .set_form(
                 negative_zone,
                 query,
                 reply,

@@ -20,6 +20,7 @@ pub(super) const ADDRESSES: usize = 3;
 pub(super) const LABELS: usize = 4;
 pub(super) const PORTS: usize = 5;
 pub(super) const REVERSIBLE: usize = 7;
+const TOPOLOGY_ZONES: usize = 8;
 
 type Octets<'py> = Bound<'py, PyBytes>;
 type Changes<'py> = (
@@ -36,6 +37,7 @@ struct Part<'py> {
     labels: Option<Vec<Option<Octets<'py>>>>,
     ports: Vec<(Octets<'py>, Octets<'py>)>,
     is_reversible: bool,
+    topology_zones: Option<Vec<Octets<'py>>>,
 }
 
 impl<'py> Part<'py> {
@@ -59,12 +61,19 @@ impl<'py> Part<'py> {
                 })
                 .collect::<PyResult<_>>()?,
             is_reversible: part.get_item(REVERSIBLE)?.is_truthy()?,
+            topology_zones: part
+                .get_item(TOPOLOGY_ZONES)?
+                .extract::<Option<Items<_>>>()?
+                .map(|zones| zones.0),
         })
     }
 
     fn list<'a>(&'a self, found: &mut Listed<'a>) {
         for (name, protocol) in &self.ports {
             found.add_port(name.as_bytes(), protocol.as_bytes());
+        }
+        for zone in self.topology_zones.iter().flatten() {
+            found.add_topology_zone(zone.as_bytes());
         }
         let mut addresses = self.addresses.as_bytes().chunks_exact(self.width.max(1));
         if self.is_reversible {

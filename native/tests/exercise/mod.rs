@@ -18,7 +18,7 @@ use hsdns_native::entry::Terms;
 use hsdns_native::forward::reply::{Bounds, make};
 use hsdns_native::key::{Query, Reader};
 use hsdns_native::names::ClusterNames;
-use hsdns_native::pod_names::Counted;
+use hsdns_native::numerous_names::Counted;
 use hsdns_native::records::read_record;
 use hsdns_native::table::AnswerTable;
 use hsdns_native::timing::Timing;
@@ -69,7 +69,7 @@ impl Harness {
         self.store_reply_to(octets);
         self.store(octets);
         self.set_template(octets);
-        self.set_pod_form(octets);
+        self.set_form(octets);
         assert!(ReplyControl::new(octets).octets().len() <= 40);
         let _ = is_ipv6(octets);
     }
@@ -183,7 +183,7 @@ impl Harness {
     }
 
     /// The octets are a reply about the name of a Pod, or the address in one.
-    fn set_pod_form(&self, octets: &[u8]) {
+    fn set_form(&self, octets: &[u8]) {
         let asked = query("10-0-0-1.default.pod.org", A);
         let found = record(&[0xC0, 12], A, &octets[..octets.len().min(16)]);
         let made = reply(&asked, 0, [&[found], &[], &[]]);
@@ -196,7 +196,7 @@ impl Harness {
             (&asked, &right, size),
         ] {
             self.table
-                .set_pod_form(self.negative_zone, asked, answer, size, COUNTED);
+                .set_form(self.negative_zone, asked, answer, size, COUNTED);
         }
         let another = ask(&self.table, &query("x.10-0-0-2.default.pod.org", A));
         assert!(another.is_some(), "the form of the right reply");

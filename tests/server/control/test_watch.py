@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from hsdns import __version__
 from hsdns.cluster.objects import Synced
 from hsdns.server.control import cluster as watch
 from tests.server.control.served import BLOCK, Beside, Served, served
@@ -56,7 +57,7 @@ async def test_the_objects_and_then_each_event() -> None:
         header = await reader.line()
         assert header.pop("began").endswith("+00:00")
         assert header == {
-            "entry": "header", "format": "hsdns recording", "version": 1, "server": "0.1.0",
+            "entry": "header", "format": "hsdns recording", "version": 1, "server": __version__,
             "source": "manifests shop.yaml", "zones": ["cluster.local.", "in-addr.arpa."],
             "kubernetes": [["pods", "insecure"], ["ttl", "7"]], "anonymised": False,
         }  # fmt: skip

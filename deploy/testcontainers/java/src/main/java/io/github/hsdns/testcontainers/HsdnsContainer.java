@@ -23,7 +23,7 @@ import org.testcontainers.utility.DockerImageName;
 
 /** hsdns, the DNS of a Kubernetes cluster: serves the manifests of a folder, and what becomes of them. */
 public class HsdnsContainer extends GenericContainer<HsdnsContainer> {
-    public static final String IMAGE = "ghcr.io/hsdns/hsdns:0.1.0";
+    public static final String IMAGE = "ghcr.io/hsdns/hsdns:0.2.0.dev0";
 
     private static final ExposedPort UDP = ExposedPort.udp(53);
     private static final int CONTROL = 9160;

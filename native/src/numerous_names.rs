@@ -1,14 +1,17 @@
-//! Replies about names of Pods where every address has one (`pods insecure`), made from replies of the chain.
+//! Replies about names without number, made from replies of the chain: those of Pods where every address has one (`pods
+//! insecure`), and those that select topology zones which no endpoint is in.
 //!
 //! Rule 1: the name is that of one address, in its canonical form with dashes, in a namespace that exists; up to two
 //!         labels to the left do not matter (CoreDNS plugin/kubernetes/parse.go).  Other forms go to the chain, and
 //!         addresses in ::/80, whose forms differ between libraries.
 //! Rule 2: the type of the address gets the address, others NODATA; each of these replies has its own form, which is taken
 //!         from one of the chain.  SRV is left to the chain, as its reply has more in it.
+//! Rule 3: ZONE.pin._zone and a headless Service are NODATA for all types, unless the zone is listed (names.rs).
 
 use std::collections::HashMap;
 
 use crate::key::{HEADER_LEN, Query, u16_at};
+use crate::names::TOPOLOGY;
 use crate::records::{outline, read_record};
 use crate::reply::Draft;
 use crate::service_reply::{address_type, undashed};
@@ -17,6 +20,7 @@ use crate::soa_template::{CLASS_IN, RCODE, SoaTemplate};
 const NOERROR: u16 = 0;
 /// The label directly below the zone, in wire form.
 pub const PODS: &[u8] = b"\x03pod";
+const PIN: &[u8] = b"\x03pin";
 const FIXED_LEN: usize = 10; // type, class, TTL and length of the RDATA
 const OWNER: [u8; 2] = [0xC0, HEADER_LEN as u8]; // the question's name
 
@@ -29,10 +33,16 @@ pub struct Counted {
     pub cache: Option<bool>,
 }
 
-/// The forms of the replies in one zone, by type and whether there is an answer.
+/// What a name is about.
+enum Subject {
+    Pod(Vec<u8>),
+    TopologyZone,
+}
+
+/// The forms of the replies in one zone, by type, whether there is an answer, and whether it is about a Pod.
 #[derive(Default)]
-pub struct PodNames {
-    forms: HashMap<(u16, bool), (Form, Counted)>,
+pub struct NumerousNames {
+    forms: HashMap<(u16, bool, bool), (Form, Counted)>,
 }
 
 enum Form {
@@ -40,7 +50,7 @@ enum Form {
     NoData(SoaTemplate),
 }
 
-impl PodNames {
+impl NumerousNames {
     /// Take the form of a reply of the chain; return whether that is possible.
     pub fn set_form(
         &mut self,
@@ -50,29 +60,27 @@ impl PodNames {
         size: usize,
         counted: Counted,
     ) -> bool {
-        let Some(address) = address_of(query, left) else {
+        let Some(subject) = subject_of(query, left) else {
             return false;
         };
-        let is_answer = address_type(&address) == query.qtype();
-        let form = if is_answer {
-            address_form(query, &address, reply, size)
-        } else {
-            SoaTemplate::of(query, left, reply, NOERROR, size).map(Form::NoData)
+        let form = match subject.answer_to(query) {
+            Some(address) => address_form(query, address, reply, size),
+            None => SoaTemplate::of(query, left, reply, NOERROR, size).map(Form::NoData),
         };
         let is_taken = form.is_some();
         if let Some(form) = form {
-            self.forms
-                .insert((query.qtype(), is_answer), (form, counted));
+            self.forms.insert(subject.key(query), (form, counted));
         }
         is_taken
     }
 
     /// Append the reply to a query for a name in a namespace that exists; None if the chain must answer.  Return how it
-    /// is counted, its octets without compression, and whether it has an answer.
+    /// is counted, its octets without compression, and whether it has an answer.  `lacks` says whether a Service has
+    /// names of topology zones, but not this one.
     pub fn answer(
         &self,
         query: &Query<'_>,
-        left: usize,
+        (left, lacks): (usize, impl FnOnce() -> bool),
         serial: u32,
         limit: usize,
         out: &mut Vec<u8>,
@@ -80,21 +88,50 @@ impl PodNames {
         if self.forms.is_empty() {
             return None;
         }
-        let address = address_of(query, left)?;
-        let is_answer = address_type(&address) == query.qtype();
-        let (form, counted) = self.forms.get(&(query.qtype(), is_answer))?;
-        let size = match form {
-            Form::Address { flags, ttl } => {
-                write_address(query, &address, *flags, *ttl, limit, out);
-                size_with(query, &address) as u32 // below 1,024
+        let subject = subject_of(query, left)?;
+        let (form, counted) = self.forms.get(&subject.key(query))?;
+        if matches!(subject, Subject::TopologyZone) && !lacks() {
+            return None;
+        }
+        let size = match (form, subject.answer_to(query)) {
+            (Form::Address { flags, ttl }, Some(address)) => {
+                write_address(query, address, *flags, *ttl, limit, out);
+                size_with(query, address) as u32 // below 1,024
             }
-            Form::NoData(template) => {
+            (Form::NoData(template), None) => {
                 template.write(query, left, serial, limit, out);
                 template.size(query)
             }
+            _ => return None,
         };
-        Some((*counted, size, is_answer))
+        Some((*counted, size, matches!(form, Form::Address { .. })))
     }
+}
+
+impl Subject {
+    fn key(&self, query: &Query<'_>) -> (u16, bool, bool) {
+        let is_answer = self.answer_to(query).is_some();
+        (query.qtype(), is_answer, matches!(self, Self::Pod(_)))
+    }
+
+    fn answer_to(&self, query: &Query<'_>) -> Option<&[u8]> {
+        match self {
+            Self::Pod(address) if address_type(address) == query.qtype() => Some(address),
+            _ => None,
+        }
+    }
+}
+
+fn subject_of(query: &Query<'_>, left: usize) -> Option<Subject> {
+    // A dot within a label is none of those that a topology zone may have.
+    let is_zone = left > 5
+        && query.qname()[query.label(left - 5)] == *PIN
+        && query.qname()[query.label(left - 4)] == *TOPOLOGY
+        && !(0..left - 5).any(|index| query.qname()[query.label(index)][1..].contains(&b'.'));
+    if is_zone {
+        return Some(Subject::TopologyZone);
+    }
+    address_of(query, left).map(Subject::Pod)
 }
 
 /// The address in the name of a Pod.

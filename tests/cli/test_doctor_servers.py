@@ -366,7 +366,7 @@ def test_a_pod_is_asked_from(
     assert reasons == [
         "",
         "no right",
-        "what the container in Pod shop/web-0 printed is not that of this hsdns ask; see -image",
+        "the container in Pod shop/web-0 runs another version of hsdns ask; see -image",
     ]
     assert answers == ["", doctor_servers.NO_SERVICE, doctor_servers.NO_SERVICE]
     view, questions = asked[0]

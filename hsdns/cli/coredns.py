@@ -12,7 +12,7 @@ Rule 3: hints are what the rules HS203, HS210 and HS249 of `hsdns lint` find.
 from __future__ import annotations
 
 import json
-import os
+import platform
 import sys
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -28,7 +28,6 @@ PEER_VERSION: Final = "1.14.7"
 # The default Corefile of CoreDNS.
 FALLBACK: Final = ". {\n    whoami\n    log\n}\n"
 MAX_WORKERS: Final = 256
-_INTERPRETERS: Final = {"cpython": "CPython", "pypy": "PyPy"}
 WORKERS: Final = flag(
     "threads that answer UDP queries (default: the CPUs that may be used)",
     "N",
@@ -156,13 +155,12 @@ class Coredns(Command):
 
 def version() -> dict[str, str]:
     """Return the output of `-version -o json`."""
-    name = sys.implementation.name
     return {
         "name": "hsdns",
         "version": __version__,
         "answers_as": f"CoreDNS-{PEER_VERSION}",
-        "platform": f"{sys.platform}/{os.uname().machine}",
-        "interpreter": f"{_INTERPRETERS.get(name, name)} {sys.version.split()[0]}",
+        "platform": f"{sys.platform}/{platform.machine()}",
+        "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
     }
 
 

@@ -66,7 +66,7 @@ def test_goals_name_what_there_is() -> None:
     assert {goal.row for goal in pressure.GOALS} == {*ROWS}
     assert {goal.figure for goal in pressure.GOALS} <= {*FIGURES}
     parts = ("start", "latency", "return", "churn", "flood")
-    assert len(watch.judge([], parts, (0, 1_000, 10_000, 50_000))) == len(watch.GOALS)
+    assert len(watch.judge([], parts, (0, 1_000, 10_000, 15_000, 50_000))) == len(watch.GOALS)
 
 
 def test_answering_judges_what_was_selected() -> None:

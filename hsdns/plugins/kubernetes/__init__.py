@@ -28,13 +28,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from hsdns.authority.outgoing import ZoneTransfer
 from hsdns.chain import NOWHERE, Earlier, Next, Request
 from hsdns.cluster.address import is_reverse
 from hsdns.cluster.answer import ClusterAnswers, has_records, zone_records
-from hsdns.cluster.answer_set import AnswerSet, Changes
 from hsdns.cluster.freshness import STALENESS, Dependencies, attempts
 from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
 from hsdns.cluster.schema import ParsedName
@@ -75,6 +74,9 @@ from hsdns.upstream.target import RESOLV_CONF, read_search_list
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import InfoCode, Query, Reply, nxdomain, to_option
 from hsdns.wire.name import ROOT, Name
+
+if TYPE_CHECKING:
+    from hsdns.cluster.answer_set import AnswerSet
 
 log = logging.getLogger("hsdns.plugin.kubernetes")
 
@@ -251,7 +253,11 @@ class Kubernetes(Plugin):
         self._local_addresses = runtime.local_addresses(self._servers)
         self.answers = self.answers_over(self.store)
         if self.show_changes is not None and self.watch.on_delivered is None:
-            self.watch.on_delivered = partial(_show, Changes(self.answer_set()), self.show_changes)
+            from hsdns.cluster.answer_set import Changes  # noqa: PLC0415 - as AnswerSet
+
+            self.watch.on_delivered = partial(
+                _show, Changes(self.answer_set()).lines, self.show_changes
+            )
         if not self.store.serves and self._startup_timeout and not self.watch.reads_only:
             log.info("plugin/kubernetes: waiting for the cluster before serving")
             if not await runtime.wait_until(lambda: self.store.serves, self._startup_timeout):
@@ -340,6 +346,8 @@ class Kubernetes(Plugin):
 
     def answer_set(self) -> AnswerSet:
         """All names that it answers, with their records; only after start()."""
+        from hsdns.cluster.answer_set import AnswerSet  # noqa: PLC0415 - for pages, takes 2 ms
+
         return AnswerSet(self.answers, self.zones)
 
     def search_path(self, request: Request) -> tuple[Name, ...] | None:
@@ -453,8 +461,8 @@ class Kubernetes(Plugin):
         return ClusterAnswers(lookup, self._local_addresses)
 
 
-def _show(changes: Changes, show: Callable[[list[str]], None]) -> None:
-    if lines := changes.lines():
+def _show(changes: Callable[[], list[str]], show: Callable[[list[str]], None]) -> None:
+    if lines := changes():
         show(lines)
 
 

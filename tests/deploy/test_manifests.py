@@ -22,7 +22,6 @@ from hsdns.load.cluster.job import LABEL
 from tests.deploy.rendered import DEPLOY, containers_of, kustomize, needs_kubectl, pod_of
 from tests.deploy.watching import watching
 from tests.load.cli.test_settings import settings
-from tests.support.apiserver.real_api import RealApi, missing_assets
 from tests.support.clients.messages import query, summary
 from tests.support.clients.sockets import UdpClient
 from tests.support.coroutines.event_loops import run
@@ -262,49 +261,6 @@ def test_the_node_local_server_has_one_address_everywhere() -> None:
     corefile = one(objects, "ConfigMap")["data"]["Corefile"]
     for line in (f"bind {flags['name']} ", f"health {address}:8080 {{"):
         assert line in corefile
-
-
-@needs_kubectl
-@pytest.mark.slow
-@pytest.mark.sockets
-@pytest.mark.skipif(bool(missing_assets()), reason=missing_assets() or "there is an API server")
-def test_an_api_server_accepts_them() -> None:
-    """As server-side apply without a change, with all fields known."""
-    with RealApi() as api:
-        for name in ("shop", "hsdns-load"):
-            api.apply({"kind": "Namespace", "metadata": {"name": name}})
-        for manifest in [each for folder in RENDERED for each in kustomize(folder)]:
-            if manifest["kind"] in ("PrometheusRule", "Namespace"):
-                continue  # of the Prometheus operator, or there
-            version, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace")
-            inside = f"/namespaces/{namespace}" if namespace else ""
-            above = "/api" if version == "v1" else "/apis"
-            path = f"{above}/{version}{inside}/{manifest['kind'].lower()}s/{manifest['metadata']['name']}"
-            query = "fieldManager=test&force=true&dryRun=All&fieldValidation=Strict"
-            status, found = api.ask("PATCH", f"{path}?{query}", manifest, applies=True)
-            assert status in (200, 201), found
-        for manifest in documents(DEPLOY / "components/faults/rbac.yaml"):
-            kind = f"{manifest['kind'].lower()}s/{manifest['metadata']['name']}"
-            path = f"/apis/{manifest['apiVersion']}/namespaces/kube-system/{kind}"
-            status, found = api.ask("PATCH", f"{path}?fieldManager=test", manifest, applies=True)
-            assert status == 201, found
-        api._wait("the role", lambda: may_exec(api, "dns-faults"))
-        assert not may_exec(api, "dns-others")
-
-
-def may_exec(api: RealApi, group: str) -> bool:
-    """Whether a user of a group may run commands in the pods of kube-system."""
-    exec_in = {
-        "namespace": "kube-system",
-        "resource": "pods",
-        "subresource": "exec",
-        "verb": "create",
-    }
-    spec = {"user": "somebody", "groups": [group], "resourceAttributes": exec_in}
-    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    status, found = api.ask("POST", path, {"spec": spec})
-    assert status == 201, found
-    return bool(found["status"]["allowed"])
 
 
 @pytest.mark.night

@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_523,
     "hsdns/wire": 1_722,
     "loadtest": 7_881,
-    "tests": 60_025,
+    "tests": 60_143,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

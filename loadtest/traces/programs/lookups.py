@@ -1,4 +1,4 @@
-"""Lookups of a Python program with socket, aiodns, dnspython, PyMongo or grpc.
+"""Lookups of a Python program with socket, aiodns, dnspython, PyMongo, grpc, or .NET's System.Net.Dns.
 
 Path: scene.py -> here, as a program: HOW KIND NAME TIMES SECONDS.
 """
@@ -8,11 +8,23 @@ import importlib
 import re
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 how, kind, name, times, pause = sys.argv[1:]
-MODULES = {"dnspython": "dns.resolver", "pymongo": "pymongo.synchronous.srv_resolver"}
+if how == "dotnet":
+    folder = Path(importlib.import_module("dotnetcore2").__file__).parent / "bin"
+    runtime = importlib.import_module("clr_loader").get_coreclr(
+        runtime_config=str(Path(__file__).with_name("dotnet.json")), dotnet_root=str(folder)
+    )
+    importlib.import_module("pythonnet").set_runtime(runtime)
+    importlib.import_module("clr").AddReference("System.Net.NameResolution")
+MODULES = {
+    "dotnet": "System.Net",
+    "dnspython": "dns.resolver",
+    "pymongo": "pymongo.synchronous.srv_resolver",
+}
 library: Any = importlib.import_module(MODULES.get(how, how))
 
 
@@ -48,6 +60,13 @@ def with_pymongo() -> list[str]:
     if options is None:
         raise OSError("no TXT record")
     return [options.replace(" ", "_")]
+
+
+def with_dotnet() -> list[str]:
+    """What System.Net.Dns finds."""
+    if kind == "ptr":
+        return [str(library.Dns.GetHostEntry(library.IPAddress.Parse(name)).HostName)]
+    return [str(each.ToString()) for each in library.Dns.GetHostAddresses(name)]
 
 
 def with_grpc(channels: dict[str, Any]) -> list[str]:
@@ -91,12 +110,17 @@ async def main() -> None:
             elif how == "grpc":
                 found = with_grpc(channels)
             else:
-                own = {"socket": with_socket, "dnspython": with_dnspython, "pymongo": with_pymongo}
+                own = {
+                    "socket": with_socket,
+                    "dnspython": with_dnspython,
+                    "pymongo": with_pymongo,
+                    "dotnet": with_dotnet,
+                }
                 found = own[how]()
             print("ok", *found, flush=True)
         except Exception as error:
             text = error.args[1] if len(error.args) > 1 else str(error)
-            text = type(error).__name__ if how == "dnspython" else text
+            text = type(error).__name__ if how == "dnspython" else getattr(error, "Message", text)
             print("error", " ".join(text.split()), flush=True)
 
 

@@ -49,7 +49,7 @@ CODE_LINES = {
     "hsdns/testing": 2_057,
     "hsdns/upstream": 1_523,
     "hsdns/wire": 1_722,
-    "loadtest": 7_881,
+    "loadtest": 7_902,
     "tests": 60_143,
 }
 

@@ -427,11 +427,7 @@ async def test_names_of_a_hosts_file(kind: str, tmp_path: Path) -> None:
         write(f"192.0.2.1 {first}\n192.0.2.2 {later} {WEB}\n")
         await until(lambda: entries() > before, "the file read")
         await say(
-            "",
-            "192.0.2.1",
-            "192.0.2.2",
-            "192.0.2.2",
-            asked=("x.cluster.local.", first, later, WEB),
+            "", "192.0.2.1", "192.0.2.2", "192.0.2.2", asked=("x.cluster.local.", first, later, WEB)
         )
         cluster_server.write(corefile.replace("\nhosts ", "\nloadbalance\nhosts "))
         assert await cluster_server.server.reload()

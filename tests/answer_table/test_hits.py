@@ -11,10 +11,7 @@ import pytest
 from hsdns.server.transport.sockets import client_endpoint
 from hsdns.wire.edns import Edns
 from hsdns.wire.message import CD, RD
-from tests.answer_table.corefiles import (
-    OBJECTS,
-    block,
-)
+from tests.answer_table.corefiles import OBJECTS, block
 from tests.support.servers.memory_server import CLIENT, KUBERNETES, V6, MemoryServer, ask
 from tests.support.servers.table_over_udp import TableOverUdp
 
@@ -75,10 +72,7 @@ def test_lines_of_the_log_with_and_without_table(
 
 @pytest.mark.parametrize("text", ["log", "log {\nclass denial\n}", "log {\nclass success\n}"])
 def test_no_line_is_made_while_nobody_reads_the_log(
-    twin: ModuleType,
-    text: str,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    twin: ModuleType, text: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where only some hits have lines, none is counted as lost that has none."""
     lost: list[str] = []

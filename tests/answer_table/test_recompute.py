@@ -15,14 +15,7 @@ from hsdns.cluster.freshness import ANYTHING
 from hsdns.cluster.objects import Deleted, Upserted
 from hsdns.wire.decode import decode
 from hsdns.wire.edns import Edns
-from tests.answer_table.corefiles import (
-    OBJECTS,
-    STOCK,
-    TABLES,
-    block,
-    hosts,
-    lines,
-)
+from tests.answer_table.corefiles import OBJECTS, STOCK, TABLES, block, hosts, lines
 from tests.support.cluster.objects import endpoint_slice, service
 from tests.support.servers.memory_server import KUBERNETES, MemoryServer, ask
 from tests.support.tables import section
@@ -70,10 +63,7 @@ def test_it_is_what_the_chain_answers(
     is_ended = memory_server.from_table(wire) is None
     assert is_ended is (question.startswith("web") is (change == "another-address"))
     assert recomputes(memory_server, wire)
-    found, expected = (
-        memory_server.from_table(wire),
-        memory_server.from_chain(wire, stores=False),
-    )
+    found, expected = (memory_server.from_table(wire), memory_server.from_chain(wire, stores=False))
     assert found is not None
     assert expected is not None
     assert found[:12] == expected[:12]

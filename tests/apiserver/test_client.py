@@ -95,9 +95,7 @@ class Serving(ScriptedServer):
     """A scripted server, and the settings that ask it."""
 
     def __init__(
-        self,
-        answer: Callable[[str], Said] = lambda head: said(),
-        tls: ssl.SSLContext | None = None,
+        self, answer: Callable[[str], Said] = lambda head: said(), tls: ssl.SSLContext | None = None
     ) -> None:
         super().__init__(answer, tls)
         self._settings: list[Setting] = []

@@ -12,13 +12,7 @@ import pytest
 from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import SERVICES, Scope
 from hsdns.apiserver.transport import Away
-from hsdns.apiserver.watcher import (
-    REPEAT,
-    Contact,
-    Returning,
-    Watcher,
-    WatchMetrics,
-)
+from hsdns.apiserver.watcher import REPEAT, Contact, Returning, Watcher, WatchMetrics
 from hsdns.cluster.objects import Event, Synced
 from hsdns.cluster.source import Report
 from hsdns.metrics import Registry

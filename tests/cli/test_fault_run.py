@@ -41,10 +41,7 @@ def write(text: str) -> str:
 @pytest.mark.sockets
 @pytest.mark.parametrize(
     ("hits", "status", "end"),
-    [
-        (2, 0, ""),
-        (0, 1, 'no query was hit by the rule "race", so it has shown nothing\n'),
-    ],
+    [(2, 0, ""), (0, 1, 'no query was hit by the rule "race", so it has shown nothing\n')],
 )
 def test_rules_come_and_go(
     hits: int, status: int, end: str, capsys: pytest.CaptureFixture[str]

@@ -43,7 +43,7 @@ def test_hints(row: Row) -> None:
 
 # Corefiles of the tree that do what is hinted at, each with the reason.
 MEANT = {
-    "tests/scenarios/file/fallthrough.md": "only what falls through reaches hosts, and nothing passes it",
+    "tests/scenarios/file/fallthrough.md": "only what falls through reaches hosts, and nothing passes it"
 }
 
 

@@ -198,10 +198,7 @@ def test_serve_quietly(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     """Only the log is written, and SIGTERM is handled from the beginning."""
     end_while_starting(monkeypatch)
     assert launch.serve(source_of(), ServeOptions(free_port(), quiet=True, banner="a banner")) == 0
-    assert capsys.readouterr() == (
-        "[INFO] SIGTERM: Shutting down servers then terminating\n",
-        "",
-    )
+    assert capsys.readouterr() == ("[INFO] SIGTERM: Shutting down servers then terminating\n", "")
 
 
 @pytest.mark.sockets

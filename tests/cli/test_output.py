@@ -207,8 +207,7 @@ def test_printable(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_terminal", "text"),
-    [(True, "\r\x1b[Ja\\n\nb\x1b[1F\x1b[Jc\r\x1b[J\n"), (False, "")],
+    ("is_terminal", "text"), [(True, "\r\x1b[Ja\\n\nb\x1b[1F\x1b[Jc\r\x1b[J\n"), (False, "")]
 )
 def test_progress(is_terminal: bool, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()

@@ -66,11 +66,7 @@ def build(call: dict[str, Any]) -> Configuration:
     ],
 )  # fmt: skip
 def test_built_in_corefile(
-    line: str,
-    port: int,
-    hosts: list[str],
-    objects: list[str] | None,
-    served: list[dict[str, Any]],
+    line: str, port: int, hosts: list[str], objects: list[str] | None, served: list[dict[str, Any]]
 ) -> None:
     assert Serve.main(line.split()) == 0
     (call,) = served

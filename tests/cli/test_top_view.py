@@ -121,8 +121,7 @@ def test_milliseconds(number: float | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.9, "0 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (90_000, "1 d 1 h")],
+    ("seconds", "text"), [(0.9, "0 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (90_000, "1 d 1 h")]
 )
 def test_durations(seconds: float, text: str) -> None:
     assert _duration(seconds) == text

@@ -97,8 +97,7 @@ def test_names_of_a_clusterset() -> None:
 def test_a_name_belongs_to_the_longest_zone() -> None:
     """`sub` is a namespace of a Service in the outer zone's names, and the apex of the inner zone."""
     cluster = Cluster(
-        service("testns/web", "10.0.0.1", ports=[]),
-        zones="cluster.local testns.svc.cluster.local",
+        service("testns/web", "10.0.0.1", ports=[]), zones="cluster.local testns.svc.cluster.local"
     )
     owners = {rrset[0].owner.to_text() for rrset in listed(cluster.plugin)}
     assert "web.testns.svc.cluster.local." not in owners

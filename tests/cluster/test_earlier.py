@@ -39,11 +39,7 @@ class Applied:
         self.replaced.clock = self._clock
         self.replaced.keep(self, needs)
         self.store = Store(
-            SETTINGS,
-            wall=self._clock,
-            warn=_ignore,
-            counters=Versions(),
-            replaced=self.replaced,
+            SETTINGS, wall=self._clock, warn=_ignore, counters=Versions(), replaced=self.replaced
         )
         self.store.apply([Synced()])
 

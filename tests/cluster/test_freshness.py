@@ -16,11 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from hsdns.chain import Handler
 from hsdns.cluster import store as store_module
-from hsdns.cluster.freshness import (
-    COUNT,
-    Dependencies,
-    NoCounters,
-)
+from hsdns.cluster.freshness import COUNT, Dependencies, NoCounters
 from hsdns.cluster.objects import Deleted, Event, Object, Synced, Upserted
 from hsdns.cluster.value import HEADLESS, ServiceValue
 from hsdns.corefile.properties import read_properties

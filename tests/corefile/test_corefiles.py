@@ -36,12 +36,7 @@ ENVIRON = {
 def read(text: str, disk: Disk | None = None, path: str = "Corefile") -> Corefile:
     disk = disk or Disk({})
     return parse(
-        path,
-        text=text,
-        environ=ENVIRON,
-        known_directives=KNOWN,
-        not_yet=NOT_YET,
-        files=disk,
+        path, text=text, environ=ENVIRON, known_directives=KNOWN, not_yet=NOT_YET, files=disk
     )
 
 
@@ -287,12 +282,7 @@ def test_any_text_gives_a_tree_or_an_error_with_its_position(text: str) -> None:
     files = {"f": "log\nimport g", "g": "errors\n", "g2": "import f", "Corefile": text}
 
     try:
-        corefile = parse(
-            "Corefile",
-            environ=ENVIRON,
-            known_directives=KNOWN,
-            files=Disk(files),
-        )
+        corefile = parse("Corefile", environ=ENVIRON, known_directives=KNOWN, files=Disk(files))
     except CorefileError as caught:
         error = caught
     else:

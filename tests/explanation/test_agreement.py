@@ -81,8 +81,7 @@ def in_order(lookup: LookupReport) -> LookupReport:
         each
         if each.answer is None
         else structs.replace(
-            each,
-            answer=structs.replace(each.answer, addresses=sorted(each.answer.addresses)),
+            each, answer=structs.replace(each.answer, addresses=sorted(each.answer.addresses))
         )
         for each in lookup.queries
     ]

@@ -13,14 +13,7 @@ from hsdns.ask.names import read_word
 from hsdns.assemble import Configuration
 from hsdns.cli.launch import CorefileSource, build
 from hsdns.cli.offline import kubernetes_blocks, reading, started
-from hsdns.explanation.client import (
-    Client,
-    ClientPod,
-    Lookups,
-    Response,
-    client_cause,
-    client_of,
-)
+from hsdns.explanation.client import Client, ClientPod, Lookups, Response, client_cause, client_of
 from hsdns.explanation.question import LookupQuestion, QuestionError
 from hsdns.resolver.cli import LEFT_OUT
 from hsdns.resolver.model import Answer, Packet

@@ -128,10 +128,7 @@ def test_a_reply_leaves_from_the_address_that_was_asked(
         assert query == missing
         assert len(control) >= 28
         server.batch.send([(b"reply", address, control)])
-        assert [client.recv(65535) for _ in range(2)] == [
-            to_wire(hit, addresses(hit)),
-            b"reply",
-        ]
+        assert [client.recv(65535) for _ in range(2)] == [to_wire(hit, addresses(hit)), b"reply"]
         assert beside.recv(65535) == to_wire(hit, addresses(hit))
     [(_, cells)] = server.under_test.cells().items()
     assert cells[:2] == [6 - 3 * ipv6, 3 * ipv6]

@@ -113,8 +113,7 @@ BIG = Edns(4096, options=((10, b"12345678"), (65001, b"dropped"), (3, b"")))
 def test_every_limit(twin: ModuleType, edns: Edns | None) -> None:
     query = ask(edns=edns)
     full = addresses(query, 40).replace(
-        authority=(soa(5),),
-        additional=(RR(Name.from_text(f"ns.{WEB}"), 28, 5, bytes(16)),) * 3,
+        authority=(soa(5),), additional=(RR(Name.from_text(f"ns.{WEB}"), 28, 5, bytes(16)),) * 3
     )
     under_test = TableUnderTest(twin)
     under_test.names.serial = 5

@@ -76,10 +76,7 @@ def test_any_reply(data: st.DataObject) -> None:
     assert plain is not None
     outline = read_outline(EDNS[12 : plain.end], wire)
     if outline is not None:
-        assert cut(outline.records, outline.counts, 65535) == (
-            len(outline.records),
-            outline.counts,
-        )
+        assert cut(outline.records, outline.counts, 65535) == (len(outline.records), outline.counts)
     if HAS_NATIVE:
         under_test = TableUnderTest(pytest.importorskip(NATIVE))
         assert under_test.store(EDNS, wire) is (outline is not None)

@@ -152,10 +152,7 @@ def test_rotation_goes_on_when_a_reply_is_stored_again(twin: ModuleType) -> None
 ALIAS = RR(Name.from_text(WEB), RRType.CNAME, 5, Name.from_text("x.org.").wire)
 FIXED = {
     "not asked for": (addresses(ask(), 3), False),
-    "an alias behind the addresses": (
-        Reply(answer=(*addresses(ask(), 2).answer, ALIAS)),
-        True,
-    ),
+    "an alias behind the addresses": (Reply(answer=(*addresses(ask(), 2).answer, ALIAS)), True),
     "two types": (Reply(answer=addresses(ask(), 2).answer + addresses(ask(), 2, 28).answer), True),
     "another type": (Reply(answer=(RR(Name.from_text(WEB), 16, 5, b"\1a"),) * 2), True),
     "owners that are not in the question": (addresses(ask("other.org."), 2), True),

@@ -371,10 +371,7 @@ def reported(whole: Results, part: str = "") -> Report:
 
 
 @settings(max_examples=tries(20))
-@given(
-    parts=st.lists(PART, min_size=1, max_size=4),
-    changes=st.lists(st.floats(7, 12), max_size=3),
-)
+@given(parts=st.lists(PART, min_size=1, max_size=4), changes=st.lists(st.floats(7, 12), max_size=3))
 def test_merged_is_what_one_generator_would_have_written(parts: list[Part], changes: list[float]) -> None:  # fmt: skip
     """Bit for bit, through JSON, in whatever order the reports are given; but most_open is only a bound."""
     count = len(parts)

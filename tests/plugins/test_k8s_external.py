@@ -133,10 +133,7 @@ def test_every_record_is_given_once(where: tuple[str, ...], qtype: str, answer: 
     assert (found.rcode, found.aa, section(found.authority)) == (Rcode.NOERROR, True, [])
     assert section(found.answer) == answer
     assert section(found.additional) == (
-        [
-            "lb.example.net. 60 IN A 198.51.100.1",
-            "web.testns.example.org. 5 IN A 192.0.2.1",
-        ]
+        ["lb.example.net. 60 IN A 198.51.100.1", "web.testns.example.org. 5 IN A 192.0.2.1"]
         if qtype == "SRV"
         else []
     )

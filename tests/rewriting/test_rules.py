@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.plugins.rewrite import absolute
-from hsdns.rewriting.option import (
-    APPEND,
-    SET,
-    RewriteOption,
-    constant,
-    metadata,
-)
+from hsdns.rewriting.option import APPEND, SET, RewriteOption, constant, metadata
 from hsdns.rewriting.rule import (
     AliasRule,
     Draft,

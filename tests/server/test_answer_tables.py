@@ -19,13 +19,7 @@ from hsdns.cluster.objects import Upserted
 from hsdns.fastpath import Versions
 from hsdns.metrics import Registry
 from hsdns.server import answer_tables
-from hsdns.server.answer_tables import (
-    SHED_REASONS,
-    TURN,
-    AnswerTables,
-    Recomputation,
-    shed_drops,
-)
+from hsdns.server.answer_tables import SHED_REASONS, TURN, AnswerTables, Recomputation, shed_drops
 from hsdns.server.transport.udp import UdpListener
 from hsdns.wire.decode import decode
 from tests.support.cluster.objects import service

@@ -23,10 +23,7 @@ def reader_of(disk: Disk) -> CorefileReader:
         disk.opened.append(PARSED)
         files.start()
         return parse(
-            "Corefile",
-            environ={},
-            known_directives=("whoami", "errors", "log"),
-            files=files,
+            "Corefile", environ={}, known_directives=("whoami", "errors", "log"), files=files
         )
 
     return CorefileReader(load, files.have_changed)  # type: ignore[arg-type]  # a Corefile

@@ -8,23 +8,12 @@ from pathlib import Path
 import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import (
-    ConnectionTerminated,
-    DataReceived,
-    Event,
-    ResponseReceived,
-)
+from h2.events import ConnectionTerminated, DataReceived, Event, ResponseReceived
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hsdns.http2 import MAX_BLOCK_LEN, MAX_FRAME_LEN, ErrorCode, Violation
-from hsdns.server.http.doh_http2 import (
-    MAX_BODY_LEN,
-    MAX_STREAMS,
-    RATES,
-    Frames,
-    Http2,
-)
+from hsdns.server.http.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, RATES, Frames, Http2
 from hsdns.server.http.request import Request, Response
 from tests.support.clients.http2_frames import (
     CONTINUATION,

@@ -269,10 +269,7 @@ async def test_page_over_tls() -> None:
         assert (await reader.read()).startswith(first)
         writer.close()
     plain = await ask(where, "/metrics")
-    assert (plain.status, plain.body) == (
-        400,
-        b"Client sent an HTTP request to an HTTPS server.\n",
-    )
+    assert (plain.status, plain.body) == (400, b"Client sent an HTTP request to an HTTPS server.\n")
     await listeners.open(pages(metrics=tls_page("other-server")))
     assert (await ask_tls(where, "other-ca")).status == 200
     with pytest.raises(ssl.SSLCertVerificationError):

@@ -17,11 +17,7 @@ from hsdns.metrics import Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.runtime import Tasks
 from hsdns.server.transport.admission import Places
-from hsdns.server.transport.listeners import (
-    Listener,
-    Listeners,
-    Opener,
-)
+from hsdns.server.transport.listeners import Listener, Listeners, Opener
 from hsdns.server.transport.sockets import ListenError
 from hsdns.server.transport.tcp import TcpListener
 from hsdns.wire.message import Reply

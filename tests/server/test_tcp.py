@@ -111,10 +111,7 @@ def test_queries_in_work_are_bounded(it: MemoryServing) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "asked"),
-    [
-        pytest.param(0.0, STEPS, id="in-number"),
-        pytest.param(0.4 * SECONDS, 3, id="in-time"),
-    ],
+    [pytest.param(0.0, STEPS, id="in-number"), pytest.param(0.4 * SECONDS, 3, id="in-time")],
 )
 def test_a_turn_is_bounded_for_all_connections_together(
     it: MemoryServing, seconds: float, asked: int

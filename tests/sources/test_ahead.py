@@ -72,8 +72,7 @@ def test_the_requests_are_those_of_the_reflector() -> None:
 
 
 def run(
-    answer: Callable[[str], Said],
-    scenario: Callable[[ScriptedServer, Ahead, ApiAccess], object],
+    answer: Callable[[str], Said], scenario: Callable[[ScriptedServer, Ahead, ApiAccess], object]
 ) -> None:
     async def main() -> None:
         async with ScriptedServer(answer) as server:

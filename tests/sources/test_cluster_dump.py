@@ -14,14 +14,7 @@ import yaml
 from msgspec import Raw
 
 from hsdns.apiserver.transport import Obstacles, Unreachable
-from hsdns.sources.cluster_dump import (
-    KINDS,
-    NOTE,
-    RUNNING,
-    collect,
-    pruner,
-    unread_kinds,
-)
+from hsdns.sources.cluster_dump import KINDS, NOTE, RUNNING, collect, pruner, unread_kinds
 from tests.support.tables import Row, rows
 
 KIND = {each.kind: each for each in KINDS}

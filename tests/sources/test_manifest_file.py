@@ -77,8 +77,7 @@ def test_length(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param("a.yaml", id="YAML"), pytest.param("a.json", id="JSON")],
+    "name", [pytest.param("a.yaml", id="YAML"), pytest.param("a.json", id="JSON")]
 )
 def test_null_is_absent(name: str) -> None:
     manifest = {

@@ -51,8 +51,7 @@ def test_refused(text: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit",
-    [pytest.param("a,", id="keys-without-values"), pytest.param("[],", id="empty-lists")],
+    "unit", [pytest.param("a,", id="keys-without-values"), pytest.param("[],", id="empty-lists")]
 )
 @pytest.mark.parametrize(("limit", "length"), [(1000, 4500), (10, 500)])
 def test_values_are_limited_by_the_length(

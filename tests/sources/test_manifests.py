@@ -286,7 +286,7 @@ async def test_an_object_that_is_refused_later_stays_as_it_was(tmp_path: Path) -
             "kind: [\n",
             "{path}:2: not YAML: did not find expected node content (column 1); correct the file",
             id="YAML",
-        ),
+        )
     ],
 )
 async def test_an_invalid_file_blocks_the_reload(tmp_path: Path, text: str, sentence: str) -> None:

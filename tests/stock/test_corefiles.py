@@ -23,10 +23,7 @@ from tests.support.tables import section, sections
 pytestmark = pytest.mark.sockets
 
 STOCK = Path(__file__).parent
-PROGRAMS = {
-    "hsdns": [sys.executable, "-m", "hsdns", "-v"],
-    "coredns": [PEER],
-}
+PROGRAMS = {"hsdns": [sys.executable, "-m", "hsdns", "-v"], "coredns": [PEER]}
 
 QUESTIONS = STOCK / "questions.txt"
 

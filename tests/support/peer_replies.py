@@ -99,9 +99,7 @@ API_SERVER: Final = Recording(
     "make peer-record KUBEBUILDER_ASSETS=/path/to/assets",
 )
 CONTROLLERS: Final = Recording(
-    "controllers.jsonl.zst",
-    [f"{ASSETS}/kube-controller-manager", "--version"],
-    API_SERVER.command,
+    "controllers.jsonl.zst", [f"{ASSETS}/kube-controller-manager", "--version"], API_SERVER.command
 )
 found: Final = COREDNS.found
 

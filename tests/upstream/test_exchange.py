@@ -17,12 +17,7 @@ import pytest
 from hsdns import eager
 from hsdns.server.runtime import Queries
 from hsdns.upstream.connection import StreamConnection
-from hsdns.upstream.exchange import (
-    Policy,
-    Upstream,
-    UpstreamError,
-    UpstreamOverload,
-)
+from hsdns.upstream.exchange import Policy, Upstream, UpstreamError, UpstreamOverload
 from hsdns.upstream.target import HTTP2, HealthCheck, Target, UpstreamSettings
 from hsdns.wire.decode import WrongQuestion
 from hsdns.wire.edns import Edns

@@ -128,9 +128,7 @@ async def test_sweep_closes_an_idle_connection(certificate: Certificate) -> None
         assert len(line.line) == 0
 
 
-async def test_a_goaway_during_a_query_is_no_failure(
-    certificate: Certificate,
-) -> None:
+async def test_a_goaway_during_a_query_is_no_failure(certificate: Certificate) -> None:
     def leave_once(wire: bytes) -> list[bytes]:
         if len(line.server.asked) == 2:
             line.server.say(0, goodbye=True)

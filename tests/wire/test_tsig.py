@@ -120,11 +120,7 @@ def test_messages_are_signed_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     context = None
     for index, wire in enumerate(answered(message, NO_ERROR, NOW, *replies)):
         reply = dns.message.from_wire(
-            wire,
-            keyring=message.keyring,
-            request_mac=message.mac,
-            multi=True,
-            tsig_ctx=context,
+            wire, keyring=message.keyring, request_mac=message.mac, multi=True, tsig_ctx=context
         )
         context = reply.tsig_ctx
         assert reply.answer[0].ttl == index

@@ -23,14 +23,7 @@ from hsdns.cli.offline import configure
 from hsdns.corefile.tree import Position, Token
 from hsdns.load.cli import load
 from hsdns.load.cli.cluster import LoadCluster, following_changes
-from hsdns.load.cli.load import (
-    Generator,
-    Load,
-    Termination,
-    find_generator,
-    find_knee,
-    meeting_of,
-)
+from hsdns.load.cli.load import Generator, Load, Termination, find_generator, find_knee, meeting_of
 from hsdns.load.cli.reports import SUMMARY, Metrics, write_for_ci
 from hsdns.load.cli.settings import LoadSettings, ReportCommand, check_gateway
 from hsdns.load.cluster.job import INDEX, reports_of

@@ -154,11 +154,7 @@ class Server(ApiWriter):
         self.overlaps = 0
 
     async def send(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        content_type: str = "",
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, content_type: str = ""
     ) -> tuple[int, str]:
         self.overlaps += path in self.busy
         self.busy.add(path)

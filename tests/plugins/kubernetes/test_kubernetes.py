@@ -138,8 +138,7 @@ EMPTY = dict.fromkeys(("port-name", "protocol", "endpoint", "service", "namespac
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
-    columns(Path(__file__).parents[1] / "tables.txt", "metadata of a question"),
+    ("row", "expected"), columns(Path(__file__).parents[1] / "tables.txt", "metadata of a question")
 )
 def test_metadata_of_a_question(row: str, expected: str) -> None:
     """All labels, of which the row has those with a value; of a name without form only that it has none."""

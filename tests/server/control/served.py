@@ -128,11 +128,7 @@ class MemoryDoor:
         QueryCounts(self.metrics)
         instance: Any = SimpleNamespace(configuration=self.server.configuration)
         self.door = Door(
-            lambda: instance,
-            lambda: self.now,
-            lambda: self.now + 4000,
-            self.queries,
-            self.metrics,
+            lambda: instance, lambda: self.now, lambda: self.now + 4000, self.queries, self.metrics
         )
 
     def asked(self, name: str, rcode: int = 0, count: int = 1) -> None:

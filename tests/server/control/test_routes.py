@@ -22,14 +22,7 @@ from hsdns.server.control.faults import NOT_KEPT
 from hsdns.server.control.routes import DASHBOARD, EVENTS, FILE, NO_REPLAY, ROUTES
 from hsdns.server.http import pages as http
 from hsdns.wire.iana import type_to_text
-from tests.server.control.served import (
-    BLOCK,
-    SOCKET,
-    UNREAD,
-    MemoryDoor,
-    served,
-    write_manifest,
-)
+from tests.server.control.served import BLOCK, SOCKET, UNREAD, MemoryDoor, served, write_manifest
 from tests.server.loopback import ReloadableServer, running
 from tests.support.coroutines.event_loops import until
 from tests.support.tables import columns

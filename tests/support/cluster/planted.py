@@ -22,11 +22,7 @@ _SPACES: Final = ("shop-prod", "lab-two")
 _READY: Final = [{"type": "Ready", "status": "True"}]
 _UNREADY: Final = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]
 _MADE: Final = ("Deployment", "StatefulSet", "Job", "DaemonSet", "Pod")
-_KINDS: Final = {
-    "made": _MADE,
-    "named": _MADE,
-    "several": ("Deployment", "StatefulSet", "Pod"),
-}
+_KINDS: Final = {"made": _MADE, "named": _MADE, "several": ("Deployment", "StatefulSet", "Pod")}
 
 
 class App(NamedTuple):

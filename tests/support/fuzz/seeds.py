@@ -57,12 +57,9 @@ _STATUS: Final = {
 
 def seeds(name: str) -> dict[str, bytes]:
     """The inputs of a target, with a name for each."""
-    begins = {
-        "reply": _replies,
-        "http2": _connections,
-        "event": _events,
-        "protobuf": _frames,
-    }[name]()
+    begins = {"reply": _replies, "http2": _connections, "event": _events, "protobuf": _frames}[
+        name
+    ]()
     found = {path.stem: path.read_bytes() for path in sorted((FOUND / name).glob("*.bin"))}
     return {f"seed-{number}": octets for number, octets in enumerate(begins)} | found
 

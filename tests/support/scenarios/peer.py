@@ -33,12 +33,7 @@ class PeerError(RuntimeError):
 
 
 def prepare_corefile(
-    text: str,
-    *,
-    kubernetes: str,
-    http: Mapping[str, str],
-    bind: str | None,
-    upstream_port: int,
+    text: str, *, kubernetes: str, http: Mapping[str, str], bind: str | None, upstream_port: int
 ) -> str:
     """Add what a run needs and a scenario omits.
 

@@ -59,10 +59,7 @@ def listen_udp(
     shared = Admission(spawn, clock, Places(1), turns, Counter(""))
     if kind == "loop":
         twin = twin_of(kind)
-        with (
-            patch.object(udp, "Batch", twin.Batch),
-            patch.object(udp, "MissQueue", twin.MissQueue),
-        ):
+        with patch.object(udp, "Batch", twin.Batch), patch.object(udp, "MissQueue", twin.MissQueue):
             return UdpServer(sockets[0], processor, shared)
     from hsdns.server.transport.udp import UdpWorkers  # noqa: PLC0415 - it needs the compiled module
 

@@ -101,8 +101,7 @@ class _Http2(asyncio.Protocol):
         )
         for reply in upstream.script(message):
             self._http.send_headers(
-                stream,
-                [(":status", str(upstream.status)), ("content-type", upstream.content_type)],
+                stream, [(":status", str(upstream.status)), ("content-type", upstream.content_type)]
             )
             for at in range(0, len(reply), 16000):
                 self._http.send_data(stream, reply[at : at + 16000])

@@ -22,6 +22,7 @@ from loadtest.ports import free_port
 from loadtest.process import Opened, Process
 from loadtest.programs import ROOT, Program, configuration
 from loadtest.watch.api_servers import Access
+from tests.support.upstreams.certificate import Certificate
 
 POLL: Final = 0.005  # seconds between two questions for /ready
 START_DEADLINE: Final = 120.0
@@ -43,9 +44,13 @@ class Ports(NamedTuple):
         """Ports that nobody has."""
         return cls(*(free_port() for _ in cls._fields))
 
-    def corefile(self, access: str, outside: str = "") -> str:
-        """Kubeadm's Corefile; `access` is the body of the kubernetes directive."""
-        words = {**self._asdict(), "access": access, "outside": outside}
+    def corefile(self, access: str, outside: str = "", files: Certificate | None = None) -> str:
+        """Kubeadm's Corefile; `access` is the body of the kubernetes directive, and `files` are for TLS and HTTPS."""
+        secure = ""
+        if files is not None:
+            secure = f" https://.:{self.doh} tls://.:{self.dot}"
+            outside += f"\n    tls {files.cert} {files.key}"
+        words = {**self._asdict(), "secure": secure, "access": access, "outside": outside}
         return configuration("kubeadm.Corefile", **words)
 
 

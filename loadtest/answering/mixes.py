@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import CACHED_ZONE, SERVICES_ZONE, ZONE, Cluster, Question
 from loadtest.dns import query_of
+from loadtest.generators import CLIENTS
 
 HOT = 1_000  # names
 FEW_PORTS: Final = 20
@@ -29,6 +30,10 @@ MOST_PODS = 100_000
 POD_NAMESPACE = "ns-0"  # the Namespace of the Pod whose search path is used
 DRAIN: Final = "drain"
 DNSPERF: Final = "dnsperf"
+UDP: Final = "udp"
+TCP: Final = "tcp"
+DOT: Final = "dot"
+DOH: Final = "doh"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 # Shares of the whole-cluster mix; the rest are names that do not exist.
@@ -40,7 +45,8 @@ class Mix(NamedTuple):
 
     `fresh`: each round has different names.  `randomized`: each query has its own cookie and case.  `changes`: cluster
     events per second during the run.  `ports`: the number of ports from which drain sends, in turn.  `external`: names
-    outside the cluster, which only the servers with a Corefile have.
+    outside the cluster, which only the servers with a Corefile have.  `over`: a transport of dnsperf, `under_way`: its
+    queries at a time.  Only servers with a Corefile have TLS.
     """
 
     key: str
@@ -49,11 +55,17 @@ class Mix(NamedTuple):
     edns: bool = False
     fresh: bool = False
     randomized: bool = False
-    tcp: bool = False
+    over: str = UDP
+    under_way: int = 100  # queries of dnsperf
     changes: int = 0
     ports: int = FEW_PORTS
     external: bool = False
     methods: tuple[str, ...] = (DRAIN, DNSPERF)
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether queries are encrypted."""
+        return self.over in (DOT, DOH)
 
     @property
     def repeats(self) -> bool:
@@ -149,7 +161,10 @@ MIXES: Final = (
         external=True,
         methods=(DRAIN,),
     ),
-    Mix("tcp", "the 1,000 names on 20 open TCP connections", _hot, tcp=True, methods=(DNSPERF,)),
+    Mix("tcp", "the 1,000 names on 20 open TCP connections", _hot, over=TCP, methods=(DNSPERF,)),
+    Mix("dot", "the same over TLS", _hot, over=DOT, methods=(DNSPERF,)),
+    Mix("doh", "GET requests for them on 20 open HTTP/2 connections, one at a time on each", _hot, over=DOH,
+        under_way=CLIENTS, methods=(DNSPERF,)),
 )  # fmt: skip
 BY_KEY: Final = {mix.key: mix for mix in MIXES}
 

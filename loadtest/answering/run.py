@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.drain import QUERIES, QuerySender
-from loadtest.answering.mixes import DNSPERF, DRAIN, Mix, fresh_names, queries, summarize
+from loadtest.answering.mixes import DNSPERF, DRAIN, TCP, UDP, Mix, fresh_names, queries, summarize
 from loadtest.answering.results import Results, Sample, WarmUp
 from loadtest.answering.servers import RunSettings, Server
 from loadtest.bench import Progress
@@ -29,11 +29,11 @@ from loadtest.figures import percentile
 from loadtest.generators import counted, dnsperf_words, latencies, run, write_questions
 from loadtest.process import BenchmarkError
 from loadtest.programs import COREDNS, DICT, ECHO, NATIVE, PURE, Program
+from tests.support.upstreams.certificate import make_certificate
 
 REPLAYING: Final = (ECHO, DICT)  # they repeat the replies of another server
 CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change, and they have a Corefile
 LATENCY_RATE: Final = 5000  # queries a second, for latencies
-_UNDER_WAY = 100  # queries of dnsperf
 _WARM_UP_QUERIES = 200  # queries of the warm-up before a round
 _FRESH_QUESTIONS = 400_000  # questions of a fresh mix in a file for dnsperf
 _CATCH_UP_TIME = 1.0  # seconds for a continued server to process the changes since it was stopped
@@ -55,10 +55,10 @@ QUICK: Final = Effort(8, 1, 1, 1.0)
 
 def supports(program: Program, mix: Mix) -> bool:
     """Whether a server can be measured with a mix."""
-    if mix.external:
+    if mix.external or mix.has_tls:
         return program.key in CHANGEABLE
     if program.key == DICT:
-        return mix.repeats and not mix.tcp and not mix.changes
+        return mix.repeats and mix.over == UDP and not mix.changes
     return not mix.changes or program.key == ECHO or program.key in CHANGEABLE
 
 
@@ -78,7 +78,8 @@ class Run:
     ) -> None:
         self.missing: list[str] = []
         server_core, core = cores if cores is not None else (None, None)
-        self._settings = RunSettings(folder, cluster, folder / "zone", server_core)
+        files = make_certificate(folder, "127.0.0.1")
+        self._settings = RunSettings(folder, cluster, folder / "zone", server_core, files)
         self._programs = programs
         self._mixes = mixes
         self._progress = progress
@@ -171,7 +172,7 @@ class Run:
                 continue
             what = f"{mix.key}: warming {program.title} up"
             on_progress = partial(self._progress.count, what, total=len(asked))
-            replies = ask_all(server.port, asked, tcp=mix.tcp, on_progress=on_progress)
+            replies = ask_all(server.port, asked, tcp=mix.over != UDP, on_progress=on_progress)
             answered = {query: reply for query, reply in zip(asked, replies, strict=True) if reply}
             if not answered:
                 self.missing.append(f"{program.title} answers nothing of {mix.key}")
@@ -193,7 +194,7 @@ class Run:
                 self.missing.append(f"{program.title} in {mix.key}: {said}")
                 continue
             name, known = f"{program.key}-{mix.key}", [*first.items()]
-            server = Server(self._settings, program, name, known=known, tcp=mix.tcp)
+            server = Server(self._settings, program, name, known=known, tcp=mix.over == TCP)
             line.insert(0, self._stack.enter_context(server))
 
     def _pause_changing(self) -> None:
@@ -232,17 +233,19 @@ class Run:
             random = Random(f"{_SEED} dnsperf {number}")
             fresh = fresh_names(random, _FRESH_QUESTIONS) if mix.fresh else None
             write_questions(path, fresh or self._questions[mix.key])
-        if not mix.tcp and server.program.key != ECHO:
+        if mix.over == UDP and server.program.key != ECHO:
             ask_all(server.port, self._packets[mix.key][:_WARM_UP_QUERIES])
         before = server.process.cpu_ns()
-        counts = counted(self._call_dnsperf(mix, server.port, path, effort.seconds))
+        counts = counted(self._call_dnsperf(mix, server.port_for(mix), path, effort.seconds))
         cpu = server.process.cpu_ns() - before
         if not counts.completed:
             raise BenchmarkError(f"{server.program.title} answers dnsperf nothing of {mix.key}")
         found: list[float] = []
         if number < effort.latency_rounds:
             found = latencies(
-                self._call_dnsperf(mix, server.port, path, 1, "-v", "-Q", str(LATENCY_RATE))
+                self._call_dnsperf(
+                    mix, server.port_for(mix), path, 1, "-v", "-Q", str(LATENCY_RATE)
+                )
             )
         p50, p99 = (percentile(found, share) * 1e6 if found else None for share in (0.5, 0.99))
         lost, rate = 1 - counts.completed / counts.sent, counts.completed / counts.seconds
@@ -253,6 +256,6 @@ class Run:
 
     def _call_dnsperf(self, mix: Mix, port: int, path: Path, seconds: float, *more: str) -> str:
         assert self._dnsperf is not None
-        over = ("-q", str(_UNDER_WAY), "-m", "tcp" if mix.tcp else "udp", *(["-e"] * mix.edns))
+        over = ("-q", str(mix.under_way), "-m", mix.over, *(["-e"] * mix.edns))
         words = dnsperf_words(self._dnsperf, port, path, seconds, *over, *more)
         return run(words, seconds, core=self._core).printed

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from hsdns.wire.framing import frame
 from loadtest.answering.cluster import ZONE, Cluster
 from loadtest.answering.drain import enlarge_buffers
+from loadtest.answering.mixes import DOH, DOT, Mix
 from loadtest.dns import is_answering, query_of
 from loadtest.ports import free_port
 from loadtest.process import BenchmarkError, Opened, Process
@@ -39,6 +40,7 @@ from loadtest.programs import (
     configuration,
 )
 from loadtest.server import START_DEADLINE, Ports, start
+from tests.support.upstreams.certificate import Certificate
 
 _PAUSE = 0.02
 _FOREGROUND: Final = {
@@ -55,6 +57,7 @@ class RunSettings(NamedTuple):
     cluster: Cluster
     zone_file: Path
     core: int | None
+    files: Certificate | None = None
 
     def write_zone(self) -> None:
         """Write the zone file."""
@@ -103,6 +106,10 @@ class Server(Opened):
         for pid in self.process.pids():
             enlarge_buffers(pid, self.port)
 
+    def port_for(self, mix: Mix) -> int:
+        """The port of a mix's transport."""
+        return {DOT: self._ports.dot, DOH: self._ports.doh}.get(mix.over, self.port)
+
     def pause(self) -> None:
         """Stop the process that changes its cluster, and the server."""
         for process in self._processes:
@@ -122,7 +129,7 @@ class Server(Opened):
         key, words, settings = self.program.key, self.program.words, self._settings
         if key in (NATIVE, PURE, COREDNS):
             access = self._api() if key == COREDNS else self._source()
-            corefile = self._ports.corefile(access, settings.cluster.cached_block())
+            corefile = self._ports.corefile(access, settings.cluster.cached_block(), settings.files)
             environ = self.program.environ
             return start(self._folder, key, corefile, words=words, core=settings.core, environ=environ)  # fmt: skip
         if key in (ECHO, DICT):

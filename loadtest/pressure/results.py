@@ -125,6 +125,7 @@ _FIGURES: Any = {
     ),
     "lines of log": lambda it: float(it.log_lines),
     "CPU, s": lambda it: it.cpu,
+    "pressing p50, ms": lambda it: it.pressing.p50_us / 1e3 if it.pressing.answered else None,
     "pressing p99, ms": lambda it: it.pressing.p99_us / 1e3 if it.pressing.answered else None,
 }
 FIGURES = tuple(_FIGURES)

@@ -64,6 +64,7 @@ ROWS: Final = (
     _row("descriptors", UNANSWERED, variation=Variation(unlimited=True), limits=Limits(descriptors="1024:20000")),
     *(_row(f"doh-{kind}", doh_attack(kind), variation=Variation(doh=True)) for kind in ATTACKS),
     _row("large", OverTcp("large.example", 20)),
+    _row("beside-large", Flood("new", ("*.new.example",), 100), OverTcp("large.example", 20)),
     _row("zonal", ZONAL, variation=Variation(zonal=True), peers=False),
     _row("zonal-pin", PIN, variation=Variation(zonal=True)),
     _row("corefile", variation=Variation(bulk=1_100_000, interval="2s"), rewrite=4.0),

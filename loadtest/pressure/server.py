@@ -46,12 +46,9 @@ def corefile(
     ports: Ports, access: str, variation: Variation, files: Certificate, serial: int = 0
 ) -> str:
     """Write the Corefile; each serial gives another configuration."""
-    text, errors, pods = ports.corefile(access), "    errors\n", "        pods insecure\n"
-    listen = f".:{ports.dns}"
-    secure = f"{listen} https://.:{ports.doh} tls://.:{ports.dot}"
+    text = ports.corefile(access, files=files if variation.doh else None)
+    errors, pods = "    errors\n", "        pods insecure\n"
     for is_so, line, new in (
-        (variation.doh, f"{listen} {{", f"{secure} {{"),
-        (variation.doh, errors, f"{errors}    tls {files.cert} {files.key}\n"),
         (variation.log, errors, f"{errors}    log\n"),
         (variation.debug, errors, f"{errors}    debug\n"),
         (variation.dashboard, errors, f"{errors}    dashboard 127.0.0.1:{ports.health}\n"),

@@ -41,7 +41,7 @@ CODE_LINES = {
     "hsdns/load": 9_655,
     "hsdns/plugins": 8_078,
     "hsdns/recording": 1_110,
-    "hsdns/resolver": 2_779,
+    "hsdns/resolver": 2_782,
     "hsdns/rewriting": 389,
     "hsdns/rules": 4_751,
     "hsdns/server": 6_869,
@@ -49,8 +49,8 @@ CODE_LINES = {
     "hsdns/testing": 2_057,
     "hsdns/upstream": 1_523,
     "hsdns/wire": 1_722,
-    "loadtest": 7_902,
-    "tests": 60_143,
+    "loadtest": 7_926,
+    "tests": 59_961,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -9,6 +9,7 @@ Rule: the caller passes in the interfaces of the machine.  setup() only sees wor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -57,6 +58,7 @@ class Bind(Plugin):
         Raises CorefileError for a word that is neither an address nor an interface, for an address that is there twice,
         with which CoreDNS does not start, and if no address is left.
         """
+        interfaces = cache(interfaces)  # the system lists them, so it is asked once at most
         found: dict[Address, str] = {}
         for choice in self._choices:
             excepted = {address for _, address, _ in _addresses(choice.excepted, interfaces)}

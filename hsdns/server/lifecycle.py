@@ -248,11 +248,12 @@ class Server:
         self._counts = QueryCounts(self.metrics)
         self.queries = QueryTap(self.clock, ServerRuntime.wall, keeps=keeps_queries)
         self.faults: StandingFaults | None = None
-        self._measures_faults = False
+        self._measures_faults = faults
         if faults:
-            from hsdns.server import faults as rules  # noqa: PLC0415 - brings ten modules, for few servers
+            from hsdns.server.faults import StandingFaults, measure_behind  # noqa: PLC0415 - ten modules, for few servers
 
-            self.faults = rules.StandingFaults(self, self.opener.faults)
+            self.faults = StandingFaults(self, self.opener.faults)
+            measure_behind(self, self.faults.rules)
         self.door = Door(
             lambda: self.instance,
             self.clock,
@@ -530,13 +531,13 @@ class Server:
         for address, token in self._control:
             new.serve_control(address, token)
         self.instances.append(new)
-        if not self._measures_faults and (
-            self.faults or any(each.name == "fault" for each in configuration.plugins)
+        if not self._measures_faults and any(
+            each.name == "fault" for each in configuration.plugins
         ):
             from hsdns.server.faults import measure_behind  # noqa: PLC0415 - as StandingFaults
 
             self._measures_faults = True
-            measure_behind(self, None if self.faults is None else self.faults.rules)
+            measure_behind(self, None)
         if self.faults is not None:
             self.faults.hold(configuration)  # before its plugins start to read a cluster
         try:

@@ -78,7 +78,8 @@ class Run:
     ) -> None:
         self.missing: list[str] = []
         server_core, core = cores if cores is not None else (None, None)
-        files = make_certificate(folder, "127.0.0.1")
+        has_tls = any(mix.has_tls for mix in mixes)
+        files = make_certificate(folder, "127.0.0.1") if has_tls else None
         self._settings = RunSettings(folder, cluster, folder / "zone", server_core, files)
         self._programs = programs
         self._mixes = mixes

@@ -63,9 +63,7 @@ def with_pymongo() -> list[str]:
 
 
 def with_dotnet() -> list[str]:
-    """What System.Net.Dns finds."""
-    if kind == "ptr":
-        return [str(library.Dns.GetHostEntry(library.IPAddress.Parse(name)).HostName)]
+    """The addresses that System.Net.Dns finds."""
     return [str(each.ToString()) for each in library.Dns.GetHostAddresses(name)]
 
 

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from hsdns.cli import SUBCOMMANDS, find_command
+from tests.deploy.rendered import needs_kubectl
 from tests.docs.test_examples import ROOT, fences
 from tests.support.apiserver.real_api import RealApi, missing_assets
 from tests.support.tables import columns, section
@@ -139,7 +140,7 @@ def stand_in_for_nodes(api: RealApi) -> None:
 @pytest.mark.slow
 @pytest.mark.sockets
 @pytest.mark.skipif(bool(missing_assets()), reason=missing_assets() or "there is an API server")
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@needs_kubectl
 def test_lines_run(folder: Path) -> None:
     """In the order of the pages, against one API server."""
     wrong = []

@@ -21,7 +21,7 @@ UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
 # Lines with code; a line that is blank, a comment or a part of a docstring is none.
 CODE_LINES = {
     "hsdns": 1_807,
-    "hsdns/answer_table": 842,
+    "hsdns/answer_table": 840,
     "hsdns/apiserver": 2_565,
     "hsdns/ask": 624,
     "hsdns/audit": 982,
@@ -39,18 +39,18 @@ CODE_LINES = {
     "hsdns/gotemplate": 915,
     "hsdns/lint": 546,
     "hsdns/load": 9_655,
-    "hsdns/plugins": 8_078,
+    "hsdns/plugins": 8_080,
     "hsdns/recording": 1_110,
-    "hsdns/resolver": 2_782,
+    "hsdns/resolver": 2_779,
     "hsdns/rewriting": 389,
     "hsdns/rules": 4_751,
-    "hsdns/server": 6_869,
+    "hsdns/server": 6_870,
     "hsdns/sources": 3_466,
     "hsdns/testing": 2_057,
     "hsdns/upstream": 1_523,
     "hsdns/wire": 1_722,
-    "loadtest": 7_926,
-    "tests": 59_961,
+    "loadtest": 7_925,
+    "tests": 59_962,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -143,9 +143,8 @@ class NumerousNames:
         self._table = table
         self._groups = groups
         self._zones = zones
-        self._forms: set[tuple[int, int, bool, bool]] = (
-            set()
-        )  # zone, type, is it of a Pod, has it an answer
+        # Zone, type, whether it is of a Pod, whether there is an answer.
+        self._forms: set[tuple[int, int, bool, bool]] = set()
         # The last name of each slot, as one octet of its hash: one in 255 others is taken for it.
         self._last = bytearray(_SLOTS)
 

@@ -264,10 +264,8 @@ class DotNet(Glibc):
     """System.Net.Dns of .NET Core 3.1 on Linux: getaddrinfo(); measured, pal_networking.c."""
 
     name = "dotnet"
-    types: ClassVar[tuple[int, ...]] = (
-        RRType.A,
-        RRType.AAAA,
-    )  # of an address it asks for more than PTR
+    # Not PTR: for the name of an address it looks up the addresses of that name, too.
+    types: ClassVar[tuple[int, ...]] = (RRType.A, RRType.AAAA)
     used_by = ".NET's Dns and HttpClient, in Debian images"
     keeps = Keeps(
         why="it keeps no answers; HttpClient keeps using a connection until PooledConnectionLifetime"

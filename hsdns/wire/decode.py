@@ -504,15 +504,15 @@ def _outline(wire: bytes) -> Outline | None:
     for cell in (6, 8, 10):
         records: list[RR] = []
         seen = set()
-        for _ in range(wire[cell] << 8 | wire[cell + 1]):
-            # Most owners are a pointer; this is done for each of up to 4,000 records.
-            at = at + 2 if wire[at] >= 0xC0 else after_name(wire, at)
-            rrtype = wire[at] << 8 | wire[at + 1]
-            ttl = int.from_bytes(wire[at + 4 : at + 8], "big")
+        left = wire[cell] << 8 | wire[cell + 1]
+        while left:
+            begin, left = at, left - 1
+            at = at + 2 if wire[at] >= 0xC0 else after_name(wire, at)  # most are a pointer
             start = at + 10
-            at = start + (wire[at + 8] << 8 | wire[at + 9])
-            if at > size:
+            if start > size:
                 return None
+            rrtype, _, ttl, length = RECORD_HEAD.unpack_from(wire, at)
+            at = start + length
             if rrtype == RRType.OPT:
                 rcode |= ttl >> 24 << 4
                 continue
@@ -520,9 +520,15 @@ def _outline(wire: bytes) -> Outline | None:
                 smallest = ttl
             if rrtype == RRType.RRSIG:
                 records.append(RR(ROOT, rrtype, ttl, wire[start : min(at, start + _SIGNATURE_LEN)]))
-            elif rrtype not in seen:
+                continue
+            if rrtype not in seen:
                 seen.add(rrtype)
                 records.append(RR(ROOT, rrtype, ttl, b""))
+            head = wire[begin:start]
+            while left and wire.startswith(head, at):  # up to 4,000 records differ in RDATA only
+                at, left = at + len(head) + length, left - 1
+        if at > size:
+            return None
         sections.append(tuple(records))
     answer, authority, additional = sections
     reply = Reply(rcode=rcode, answer=answer, authority=authority, additional=additional)

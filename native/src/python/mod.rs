@@ -6,6 +6,7 @@
 
 mod asked;
 mod forward;
+mod hpack;
 mod labels;
 mod load;
 mod service_replies;
@@ -39,6 +40,8 @@ use crate::{names, table, tap, versions};
 mod module {
     #[pymodule_export]
     use super::forward::Forwarder;
+    #[pymodule_export]
+    use super::hpack::HeaderDecoder;
     #[pymodule_export]
     use super::load::{LoadCounts, LoadSender};
     #[pymodule_export]

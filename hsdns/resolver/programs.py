@@ -208,11 +208,14 @@ class GrpcGo(Go):
 
 
 class NodeLookup(Glibc):
-    """dns.lookup() of Node 20: getaddrinfo() in a pool of four threads; measured, lib/dns.js."""
+    """dns.lookup() of Node 20: getaddrinfo() in two of the four threads of libuv; measured, lib/dns.js."""
 
     name = "node-lookup"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = "Node's dns.lookup, http and net, in Debian images"
+    most_threads = (
+        2  # half of UV_THREADPOOL_SIZE, slow_work_thread_threshold() of libuv's threadpool.c
+    )
     keeps = Keeps(why="it keeps no answers; open connections of an agent stay in use")
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:

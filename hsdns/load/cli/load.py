@@ -57,6 +57,7 @@ from hsdns.load.limits import Limit
 from hsdns.load.questions import LABEL_LEN, Question, Questions, read_queries
 from hsdns.load.schedule import Portion, Stage
 from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.wire import counted
 from hsdns.wire.name import MAX_NAME_LEN
 
 if TYPE_CHECKING:
@@ -566,7 +567,8 @@ def in_words(settings: LoadSettings, questions: Questions) -> str:
         where = f"{pods.count} pods ({resolvers}) in {len(pods.namespaces)} namespaces"
         if pods.through:
             is_own = FORWARDERS[pods.through].captures
-            where += f" through {pods.through}{'' if is_own else f' on {pods.nodes} nodes'}"
+            where += f" through {pods.through}"
+            where += "" if is_own else f" on {counted(pods.nodes, 'node')}"
         return f"lookups of {where}, {len(pods.targets)} names: {kinds}"
     count, is_replay = len(settings.clients), settings.replay is not None
     own = (

@@ -288,6 +288,13 @@ def test_what_the_pods_of_a_node_share(
     assert sum(each.kept for each in world.lookups) == 8 - queries
 
 
+def test_a_pod_of_node_makes_two_lookups_at_a_time() -> None:
+    asked = plan(count=1, resolvers={"node-lookup": 1}, forms={"absolute": 1})
+    world = World(nothing, asked, [0, 0, 0])
+    assert [(each.ended - BEGIN) // SECOND for each in world.lookups] == [10, 10, 20]
+    assert {each.began - each.planned for each in world.lookups} == {0}
+
+
 def test_it_ends_when_it_is_told_to() -> None:
     world = World(answers, plan(), [0, MS, SECOND], timeout=SECOND, waits=[(), None])
     assert (world.lookups, world.outcomes) == ([], [])

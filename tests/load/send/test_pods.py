@@ -290,7 +290,7 @@ def test_what_the_pods_of_a_node_share(
 
 def test_a_pod_of_node_makes_two_lookups_at_a_time() -> None:
     asked = plan(count=1, resolvers={"node-lookup": 1}, forms={"absolute": 1})
-    world = World(nothing, asked, [0, 0, 0])
+    world = World(nothing, asked, [0, 0, 0], timeout=20 * SECOND)
     assert [(each.ended - BEGIN) // SECOND for each in world.lookups] == [10, 10, 20]
     assert {each.began - each.planned for each in world.lookups} == {0}
 

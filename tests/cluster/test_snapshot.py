@@ -2,7 +2,7 @@
 
 The objects that a store has of a question, with their resource versions.
 
-All objects of a store, made again; tests/recording/test_reader.py has the property that they give the same one.
+All objects of a store, made again; tests/recording/test_anonymise.py has the property that they give the same one.
 """
 
 from __future__ import annotations

@@ -236,9 +236,26 @@ def _read(pem: Pem | None, what: str) -> bytes | None:
         raise _TlsError(f"cannot read the {what} file {pem.path}: {error.strerror}") from None
 
 
+class _Context(ssl.SSLContext):
+    """Encodes a name in ASCII itself: ssl imports a codec for all scripts first, half a megabyte."""
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """Begin a connection to the server of this name."""
+        if isinstance(server_hostname, str) and server_hostname.isascii():
+            server_hostname = server_hostname.encode()
+        return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+
 def _make(access: Access, material: _Material) -> ssl.SSLContext:
     """Make a context; raise _TlsError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies the certificate and its name
+    context = _Context(ssl.PROTOCOL_TLS_CLIENT)  # verifies the certificate and its name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags = _flags(context.verify_flags)
     if material.insecure:

@@ -478,24 +478,13 @@ class _Reader:
 _SIGNATURE_LEN: Final = 18  # octets of an RRSIG record before its names (RFC 4034 section 3.1)
 
 
-class Outline(NamedTuple):
-    """`reply` has one record of each type and each RRSIG record; `ttl` in seconds, None without records."""
+def outline(wire: bytes) -> tuple[Reply, int | None]:
+    """Walk over a reply with one question; raise IndexError if it is malformed.
 
-    reply: Reply
-    ttl: int | None
-
-
-def outline(wire: bytes) -> Outline | None:
-    """Walk over a reply with one question; None if it is malformed."""
-    try:
-        return _outline(wire)
-    except IndexError:
-        return None
-
-
-def _outline(wire: bytes) -> Outline | None:
+    Return one record of each type and each RRSIG record, and the smallest TTL in seconds, None without records.
+    """
     if wire[4:6] != b"\0\1":
-        return None
+        raise IndexError
     size = len(wire)
     at = after_name(wire, HEADER_LEN) + 4
     rcode = wire[3] & 15
@@ -510,7 +499,7 @@ def _outline(wire: bytes) -> Outline | None:
             at = at + 2 if wire[at] >= 0xC0 else after_name(wire, at)  # most are a pointer
             start = at + 10
             if start > size:
-                return None
+                raise IndexError
             rrtype, _, ttl, length = RECORD_HEAD.unpack_from(wire, at)
             at = start + length
             if rrtype == RRType.OPT:
@@ -528,8 +517,8 @@ def _outline(wire: bytes) -> Outline | None:
             while left and wire.startswith(head, at):  # up to 4,000 records differ in RDATA only
                 at, left = at + len(head) + length, left - 1
         if at > size:
-            return None
+            raise IndexError
         sections.append(tuple(records))
     answer, authority, additional = sections
     reply = Reply(rcode=rcode, answer=answer, authority=authority, additional=additional)
-    return Outline(reply, smallest)
+    return reply, smallest

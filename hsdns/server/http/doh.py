@@ -328,10 +328,13 @@ def make_reply(query: Query, wire: bytes | None) -> Response:
 
 def max_age(query: Query, wire: bytes) -> int:
     """The number of seconds for which a reply may be cached: its smallest TTL (RFC 8484 section 5.1)."""
-    found = outline(wire)
-    if found is None or found.ttl is None or outcome(query, found.reply, time.time) not in _KEPT:
+    try:
+        reply, ttl = outline(wire)
+    except IndexError:
         return SHORT_AGE
-    return min(LONGEST_AGE, found.ttl)
+    if ttl is None or outcome(query, reply, time.time) not in _KEPT:
+        return SHORT_AGE
+    return min(LONGEST_AGE, ttl)
 
 
 def _from_parameters(text: str) -> bytes | None:

@@ -378,7 +378,8 @@ class TcpConnection(DnsConnection):
         )
 
     def _is_busy(self) -> bool:
-        return super()._is_busy() or self.in_work >= MAX_IN_WORK or self._frames.has_message
+        is_held = self._frames.has_message or self.in_work >= MAX_IN_WORK
+        return is_held or self._blocked_since is not None
 
     def _octets(self) -> int:
         held = sum(len(reply) for reply, _ in self._held)

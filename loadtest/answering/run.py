@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
+from shutil import which
 from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Cluster
@@ -96,6 +97,9 @@ class Run:
     ) -> None:
         self.missing: list[str] = []
         server_core, core = cores if cores is not None else (None, None)
+        if which("h2load") is None and any(mix.over == DOH for mix in mixes):
+            self.missing.append("HTTPS is not measured: h2load (nghttp2-client) is not installed")
+            mixes = [mix for mix in mixes if mix.over != DOH]
         has_tls = any(mix.has_tls for mix in mixes)
         files = make_certificate(folder, "127.0.0.1") if has_tls else None
         self._settings = RunSettings(folder, cluster, folder / "zone", server_core, files)

@@ -166,12 +166,10 @@ class HeaderDecoder:
     """Does what the compiled one does (fastpath/_native.pyi), by the library hpack."""
 
     def __init__(self, limit: int) -> None:
-        import hpack  # noqa: PLC0415 - half a megabyte that the compiled one does not need
+        import hpack  # noqa: PLC0415 - which the compiled one does not need
 
         self.changes = 0
-        self._decoder = hpack.Decoder(limit)
-        self._refused = hpack.HPACKError, IndexError
-        self._is_too_long = hpack.OversizedHeaderListError
+        self._decoder, self._library = hpack.Decoder(limit), hpack
 
     def decode(self, block: bytes) -> Fields:
         """Decode a whole block; raise OverflowError if its fields are too long, else ValueError."""
@@ -179,9 +177,9 @@ class HeaderDecoder:
         before = [*table.dynamic_entries], table.maxsize
         try:
             fields: Fields = [*self._decoder.decode(block, raw=True)]
-        except self._is_too_long as error:
+        except self._library.OversizedHeaderListError as error:
             raise OverflowError from error
-        except self._refused as error:
+        except (self._library.HPACKError, IndexError) as error:
             raise ValueError(str(error)) from error
         self.changes += before != ([*table.dynamic_entries], table.maxsize)
         return fields

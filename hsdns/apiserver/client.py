@@ -29,7 +29,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from hsdns import __version__
@@ -239,18 +239,12 @@ def _read(pem: Pem | None, what: str) -> bytes | None:
 class _Context(ssl.SSLContext):
     """Encodes a name in ASCII itself: ssl imports a codec for all scripts first, half a megabyte."""
 
-    def wrap_bio(
-        self,
-        incoming: ssl.MemoryBIO,
-        outgoing: ssl.MemoryBIO,
-        server_side: bool = False,
-        server_hostname: str | bytes | None = None,
-        session: ssl.SSLSession | None = None,
-    ) -> ssl.SSLObject:
-        """Begin a connection to the server of this name."""
-        if isinstance(server_hostname, str) and server_hostname.isascii():
-            server_hostname = server_hostname.encode()
-        return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+    def wrap_bio(self, *ends: Any, **options: Any) -> ssl.SSLObject:
+        """Begin a connection to the server that `server_hostname` names."""
+        name = options.get("server_hostname")
+        if isinstance(name, str) and name.isascii():
+            options["server_hostname"] = name.encode()
+        return super().wrap_bio(*ends, **options)
 
 
 def _make(access: Access, material: _Material) -> ssl.SSLContext:

@@ -35,7 +35,6 @@ from hsdns.server.transport.admission import Places
 from hsdns.server.transport.tcp import DnsConnection, TcpListener
 from hsdns.wire.decode import BadQuery, decode, outline
 from hsdns.wire.edns import Edns
-from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Outcome, Query, outcome
 from hsdns.wire.name import ROOT
@@ -238,9 +237,7 @@ class DohConnection(DnsConnection):
         self._places.touch(self)
         try:
             wire = read_request(request.method, request.target, request.body)
-            lookup, known = server.processor.lookup, None
-            if lookup is not None:
-                known = lookup(wire, client=self._address, limit=MAX_TCP_LEN, now=now)
+            known = server.processor.known(wire, self._address, now)
             if known is not None:
                 self._reply(request, make_reply(_PLAIN, known))
                 return

@@ -148,7 +148,7 @@ fn integer(left: &mut &[u8], bits: u32) -> Result<usize, Fault> {
     }
     for shift in (0..).step_by(7) {
         let octet = usize::from(take(left)?);
-        if shift > 28 {
+        if shift > 21 {
             return Err(Fault::Malformed("a number is too great"));
         }
         number += (octet & 127) << shift;

@@ -22,11 +22,6 @@ def test_the_page() -> None:
             assert b"\nhsdns_audit_failures_total 1.0\n" in page.read()
 
 
-def test_without_an_address_nothing_listens() -> None:
-    with serve_metrics("", Gauges()) as address:
-        assert address == ""
-
-
 @pytest.mark.sockets
 def test_bad_addresses() -> None:
     with pytest.raises(FlagError), serve_metrics("here", Gauges()):

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TextIO
 
 from hsdns import memory
 from hsdns.cli.command import complain, say
@@ -134,12 +134,14 @@ class LevelFormatter(logging.Formatter):
         return "\n".join(map(printable, super().formatException(ei).split("\n")))
 
 
-def set_up_logging(refuses: Callable[[int], bool] = lambda lines: False) -> None:
-    """Send the log of everything under `hsdns` to standard output.
+def set_up_logging(
+    refuses: Callable[[int], bool] = lambda lines: False, stream: TextIO | None = None
+) -> None:
+    """Send the log of everything under `hsdns` to a stream, None for standard output.
 
     `refuses` is called with the number of lines about queries before they are made.
     """
-    handler = logging.StreamHandler(sys.stdout)
+    handler = logging.StreamHandler(stream or sys.stdout)
     handler.setFormatter(LevelFormatter())
     logger = logging.getLogger("hsdns")
     logger.handlers = [handler]
@@ -217,6 +219,8 @@ class ServeOptions:
     verbose: bool = False
     # Describes the version; then the start prints only one line of JSON.
     as_json: Mapping[str, str] | None = None
+    # Prints one line of JSON that describes the server once it serves; the log goes to standard error.
+    describes: bool = False
     # The path of a control socket, or with `control_token` an address.
     control: str | None = None
     control_token: str | None = None
@@ -241,7 +245,7 @@ def serve(source: CorefileSource, options: ServeOptions) -> int:
     memory.set_up_allocator()
     memory.set_up_collector()
     with queued_output() as output:
-        set_up_logging(output.refuses)
+        set_up_logging(output.refuses, sys.stderr if options.describes else None)
         start = _Start(source)
         if options.objects is None:
             start.send_ahead()
@@ -315,10 +319,14 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
         if options.pidfile is not None:
             _write_pid(options.pidfile, log)
         zones = zone_lines(server.configuration, server.addresses)
-        if not options.quiet and options.as_json is None:
+        if not (options.quiet or options.as_json or options.describes):
             say(*zones)
         server.show_running()
-        if not options.quiet and options.as_json is not None:
+        if options.describes:
+            from hsdns.server.control.routes import describe
+
+            say(json.dumps({"control": options.control, **await describe(server.door)}))
+        elif not options.quiet and options.as_json is not None:
             say(start_json(server.configuration, zones, options.as_json, server.workers))
         elif not options.quiet:
             lines = options.banner.split("\n")

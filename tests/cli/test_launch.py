@@ -540,6 +540,18 @@ def test_process_that_shows_json() -> None:
     }
 
 
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_serve_that_describes_itself() -> None:
+    with process("serve", "-o", "json", "-p", "0", "-control", "c") as started:
+        found = json.loads(line_of(started))
+        started.send_signal(signal.SIGTERM)
+        out, err = started.communicate(timeout=60)
+    assert (out, err) == ("", "[INFO] SIGTERM: Shutting down servers then terminating\n")
+    assert (found["control"], found["pid"], found["kubernetes"][0]["ready"]) == ("c", started.pid, True)  # fmt: skip
+    assert found["listeners"][0]["port"] > 0
+
+
 def fill(writing: int) -> None:
     """Fill a pipe, and leave it blocking for the process that writes to it."""
     with contextlib.suppress(BlockingIOError), open(

@@ -104,6 +104,11 @@ async def version(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]
 
 async def state(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     """Describe the process and the serving configuration."""
+    yield to_line(await describe(door))
+
+
+async def describe(door: Door) -> dict[str, Any]:
+    """The process and the serving configuration, as /v1/server and `hsdns serve -o json` show them."""
     instance, turn = door.serving(), Turn(door.clock)
     plugins = kubernetes_blocks(instance)
     corefile = instance.configuration.corefile
@@ -121,7 +126,7 @@ async def state(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     for plugin in plugins:
         found["kubernetes"].append(_source(plugin))
         await turn.end_if_long()
-    yield to_line(found)
+    return found
 
 
 async def _describe(instance: Instance, found: dict[str, Any], turn: Turn) -> None:

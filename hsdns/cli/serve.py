@@ -130,7 +130,7 @@ class Serve(SourceOptions):
         token = control_path.token_for(self.control)
 
         from hsdns.cli import launch
-        from hsdns.cli.coredns import version_text
+        from hsdns.cli.coredns import version, version_text
         from hsdns.limits import usable_cpus
 
         count = self.workers or usable_cpus()
@@ -150,7 +150,7 @@ class Serve(SourceOptions):
                 banner=version_text(),
                 objects=objects,
                 check=check_sources if self.quiet or self.o == "json" else _check_and_follow,
-                describes=self.o == "json",
+                as_json=version() if self.o == "json" else None,
                 greet=greet,
                 workers=count,
                 verbose=self.v,

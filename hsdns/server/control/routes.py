@@ -144,12 +144,15 @@ async def _describe(instance: Instance, found: dict[str, Any], turn: Turn) -> No
         )
         await turn.end_if_long()
     for block in instance.configuration.blocks:
+        why_not, stores_cached = block.policy.reason, block.policy.stores_cached
         found["server_blocks"].append(
             {
                 "keys": [key.token.text for key in block.keys],
                 "zones": list(dict.fromkeys(key.zone.to_text() for key in block.keys)),
                 "listeners": [listen.server for listen in block.listens],
                 "plugins": [plugin.name for plugin in block.plugins],
+                "stored": "cached" if stores_cached and why_not else "none" if why_not else "all",
+                "reason": why_not,
             }
         )
         await turn.end_if_long()

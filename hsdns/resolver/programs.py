@@ -208,11 +208,14 @@ class GrpcGo(Go):
 
 
 class NodeLookup(Glibc):
-    """dns.lookup() of Node 20: getaddrinfo() in a pool of four threads; measured, lib/dns.js."""
+    """dns.lookup() of Node 20: getaddrinfo() in two of the four threads of libuv; measured, lib/dns.js."""
 
     name = "node-lookup"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = "Node's dns.lookup, http and net"
+    most_threads = (
+        2  # half of UV_THREADPOOL_SIZE, slow_work_thread_threshold() of libuv's threadpool.c
+    )
     keeps = Keeps(why="it keeps no answers; open connections of an agent stay in use")
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
@@ -264,12 +267,21 @@ class DotNet(Glibc):
     """System.Net.Dns of .NET Core 3.1 on Linux: getaddrinfo(); measured, pal_networking.c."""
 
     name = "dotnet"
-    # Not PTR: for the name of an address it looks up the addresses of that name, too.
-    types: ClassVar[tuple[int, ...]] = (RRType.A, RRType.AAAA)
+    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = ".NET's Dns and HttpClient"
     keeps = Keeps(
         why="it keeps no answers; HttpClient keeps using a connection until PooledConnectionLifetime"
     )
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look a name up; GetHostEntry() of an address then looks up the addresses of its name, and can do without."""
+        result = yield from super().lookup(name, types)
+        if types[0] == RRType.PTR and result.addresses:
+            found = result.addresses[0].removesuffix(".")
+            yield from super().lookup(found, (RRType.A, RRType.AAAA))
+        again = result.error == glibc.AGAIN
+        error = "Resource temporarily unavailable" if again else result.error and glibc.NONAME
+        return result._replace(error=error)
 
 
 class _Keeping(Glibc):

@@ -12,14 +12,17 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns import memory
 from hsdns.cli.command import CONTROL, OUTPUT, FlagError, complain, flag, say, say_json
 from hsdns.cli.source import SourceCommand, is_cluster
 from hsdns.colours import GREEN, RED
+from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import CorefileError, Token
 from hsdns.errors import OperatorError
+from hsdns.wire import printable
 
 if TYPE_CHECKING:
     from hsdns.audit.report import AuditReport
@@ -130,7 +133,7 @@ class Audit(SourceCommand):
     def _watch(self, targets: Targets) -> int:
         """Audit until Ctrl-C; return the exit status of the last complete pass."""
         from hsdns.audit.report import Gauges
-        from hsdns.audit.servers import serve_metrics
+        from hsdns.audit.servers import INTERRUPTED, serve_metrics
 
         gauges = Gauges()
         status = BAD
@@ -148,7 +151,7 @@ class Audit(SourceCommand):
                         complain(error)  # the next pass may succeed
                         gauges.failed()
                     else:
-                        if any(each.ended for each in reports):
+                        if any(each.ended == INTERRUPTED for each in reports):
                             return status
                         gauges.update(reports, time.time())
                         status = self._tell(reports)
@@ -158,12 +161,20 @@ class Audit(SourceCommand):
                 return status
 
     def _tell(self, reports: list[AuditReport]) -> int:
-        from hsdns.audit.report import WORDS, lines
+        from hsdns.audit.report import WORDS, lines, screen
 
+        words = {each: GREEN if each == WORDS[0] else RED for each in WORDS}
         if self.o == "json":
             say_json(reports)
+        elif self.watch and sys.stdout.isatty():
+            width, height = get_terminal_size()
+            head = (
+                f"{reports[0].started}, again every {duration_to_text(self.every)}; Ctrl-C ends it"
+            )
+            shown = map(printable, (head, "", *screen(reports, width, height - 4)))
+            say("\x1b[H\x1b[J" + "\n".join(shown), shown=str, words=words)
         else:
-            say(*lines(reports), words={each: GREEN if each == WORDS[0] else RED for each in WORDS})
+            say(*lines(reports), words=words)
         if self.html is not None:
             from hsdns.audit.page import page
 

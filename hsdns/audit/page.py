@@ -63,7 +63,11 @@ def _notes(reports: Sequence[AuditReport]) -> Iterator[Note]:
     for report in reports:
         if report.ended:
             told = f"{report.ended}; {report.skipped} names were not queried on every server"
-            yield "bad", "Not whole", f"{report.cluster}: {told}"
+            yield (
+                "bad",
+                "Not whole",
+                f"{report.cluster}: {told if report.servers else report.ended}",
+            )
         for server in report.servers:
             worst = seconds(server.worst_age_ms)
             behind = f", behind by {worst} at most" if server.worst_age_ms else ""

@@ -87,7 +87,7 @@ class ServerReport(msgspec.Struct, frozen=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """All servers of one cluster.
+    """All servers of one cluster; none if it could not be audited, for which `ended` has the reason.
 
     `started` is a time in RFC 3339, `ended` is why the pass is incomplete, "" if it is complete.  `names` and `absent`
     count the questions about names that exist and that must not exist, `skipped` those that were not sent.
@@ -248,6 +248,17 @@ def lines(reports: Sequence[AuditReport]) -> list[str]:
     return [*found, "", *_fleet(reports)] if len(reports) > 1 else found
 
 
+def screen(reports: Sequence[AuditReport], width: int, height: int) -> list[str]:
+    """What a terminal shows of a pass: all servers, then what is wrong, as far as there is room."""
+    found = list(_fleet(reports))
+    for each in reports:
+        if each.bad or each.ended:
+            found += ["", *_cluster(each)]
+    if len(found) > height:
+        found[height - 1 :] = [f"and {len(found) - height + 1} more lines"]
+    return [each if len(each) <= width else f"{each[: width - 1]}…" for each in found]
+
+
 def what_is_wrong(found: Finding) -> str:
     """A finding as text."""
     parts = [found.word]
@@ -271,6 +282,9 @@ def seconds(ms: float) -> str:
 
 
 def _cluster(report: AuditReport) -> Iterator[str]:
+    if not report.servers:
+        yield f"{report.cluster}: not audited: {report.ended}"
+        return
     asked = f"{report.names} names that exist, {report.absent} that must not"
     yield f"{report.cluster}: {asked}, in {report.seconds:.1f} s"
     if report.ended:
@@ -309,6 +323,8 @@ def age(server: ServerReport) -> str:
 def _fleet(reports: Sequence[AuditReport]) -> Iterator[str]:
     rows = [("cluster", "server", "names", "not right", "worst age", "p99")]
     for report in reports:
+        if not report.servers:
+            rows.append((report.cluster, "not audited", *"----"))
         for each in report.servers:
             figures = str(report.names), str(each.bad), age(each), latency(each.latency_us["p99"])
             rows.append((report.cluster, each.server, *figures))
@@ -339,6 +355,9 @@ class Gauges:
             gauge.values.clear()
         self._time.set(now)
         for report in reports:
+            if not report.servers:
+                self.failed()
+                continue
             self._names.set(report.names + report.absent, (report.cluster,))
             for server in report.servers:
                 labels = (report.cluster, server.server)
@@ -350,5 +369,5 @@ class Gauges:
                         self._latency.set(us / 1e6, (*labels, f"{FIGURES[name] / 100:g}"))
 
     def failed(self) -> None:
-        """Count a pass that could not be made."""
+        """Count a pass over a cluster that could not be made."""
         self._failures.inc()

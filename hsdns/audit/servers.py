@@ -17,13 +17,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns.ask.question import NoReply, over_tcp, over_udp
-from hsdns.audit.report import AuditReport, Gauges, Pass, make_report
+from hsdns.audit.report import FORMAT, AuditReport, Gauges, Pass, make_report
 from hsdns.audit.run import Answers, AskAgain, Asking, audit_questions, carry_out, replicas
 from hsdns.cli.command import FlagError, Progress
 from hsdns.cli.offline import configure
 from hsdns.cli.source import access_of, cluster_tokens, kubernetes_alone, quoted
 from hsdns.corefile.keys import split_host_port
-from hsdns.corefile.tree import Token
+from hsdns.corefile.tree import CorefileError, Token
+from hsdns.errors import OperatorError
 from hsdns.load.cli.cluster import LoadCluster
 from hsdns.load.errors import LoadError
 from hsdns.load.plan import Plan, Target, place_to_text
@@ -71,8 +72,20 @@ class Targets:
         self._asked, self._objects, self._settings = asked, objects, settings
 
     def audit(self) -> list[AuditReport]:
-        """One pass over all clusters, one by one; raise LoadError, CannotTell, CorefileError or OSError."""
-        return [self._audit(each) for each in self._asked]
+        """One pass over all clusters, one by one; raise OperatorError or OSError.
+
+        Of several clusters, one that cannot be read or queried has a report without servers.
+        """
+        reports = []
+        for each in self._asked:
+            try:
+                reports.append(self._audit(each))
+            except (OperatorError, OSError) as error:
+                if len(self._asked) == 1 or isinstance(error, CorefileError | FlagError):
+                    raise
+                why = str(error)
+                reports.append(AuditReport(FORMAT, _now(), why, 0.0, each.context, 0, 0, 0, []))
+        return reports
 
     def _audit(self, asked: Asked) -> AuditReport:
         settings = self._settings
@@ -135,7 +148,7 @@ def _pass(
     cluster: str,
     ttl: int | None,
 ) -> AuditReport:
-    started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    started = _now()
     began = time.monotonic()
     wires = [each.octets(EDNS) for each in questions]
     found: list[tuple[str, Answers]] = []
@@ -156,6 +169,10 @@ def _pass(
     ended = "" if is_whole else INTERRUPTED
     done = Pass(started, ended, seconds, cluster, truth.latest, settings.slow, ttl)
     return make_report(questions, found, done)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _plan(family: int, address: tuple[str | int, ...], wires: list[bytes], settings: Audit) -> Plan:

@@ -32,6 +32,7 @@ from functools import partial
 from ipaddress import ip_address
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import urlencode
 
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.ask.cli import read_servers
@@ -39,7 +40,9 @@ from hsdns.ask.names import Word
 from hsdns.ask.question import NoReply, Refused, ask
 from hsdns.audit.report import record_texts
 from hsdns.audit.run import replicas
+from hsdns.cli.control_path import sockets
 from hsdns.cli.offline import CannotTell, config_map_of, configure, connect, reading
+from hsdns.cli.running_server import ServerError, find
 from hsdns.cli.source import ZONES, cluster_tokens, kubernetes_alone, quoted
 from hsdns.cluster.answer_set import AnswerSet, RRset
 from hsdns.cluster.controllers.network_policy import KNOWN, PORT
@@ -426,7 +429,8 @@ def _look(
             answers.append(_answer(server, question, partial(expected, number), drawn, sleep))
         except NoReply as error:
             name = f"{question.name.to_text()} {type_to_text(question.qtype)}"
-            silence, refused = f"{error}, when queried for {name}", isinstance(error, Refused)
+            silence = f"{error}, when queried for {name}{_rules_at(server, question)}"
+            refused = isinstance(error, Refused)
             break
     is_known = any(map(is_proof, questions, answers))
     return server_object(
@@ -460,7 +464,20 @@ def _answer(
         return said, right, is_usable(reply, query) and is_right(said, both)
 
     said, right, found = settled(ask_once, lambda looked: looked[2], sleep)
-    return answer_object(question, said, right, is_right=found)
+    answer = answer_object(question, said, right, is_right=found)
+    return answer if found else {**answer, "faults": _rules_at(server, question)}
+
+
+def _rules_at(server: DnsServer, question: Question) -> str:
+    """The rules of faults that hit a question to a server that runs here, as the end of a sentence, or ""."""
+    for path in sockets():
+        with suppress(ServerError):
+            running = find(str(path))
+            if (server.host, server.port) in running.dns_addresses():
+                name, qtype = question.name.to_text(), type_to_text(question.qtype)
+                rules = running.get(f"/v1/explain?{urlencode({'name': name, 'type': qtype})}")
+                return "".join(f"; {each}" for each in rules.get("faults", ()))
+    return ""
 
 
 def settled(

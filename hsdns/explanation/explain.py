@@ -60,6 +60,7 @@ from hsdns.explanation.report import (
     to_be_done,
 )
 from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest, text
+from hsdns.faults.rules import Rule
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire import counted, printable
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
@@ -82,6 +83,7 @@ class Explainer:
         self, configuration: Configuration, seeing: Mapping[int, LiveObjects], edges: Edges
     ) -> None:
         self._configuration, self._seeing, self._edges = configuration, seeing, edges
+        self.client = CLIENT  # who asks
 
     async def explain(
         self, qname: Name, qtype: int, now: float, problems: Sequence[str] = ()
@@ -100,7 +102,7 @@ class Explainer:
         query, transport = Query.ask(qname, qtype), "udp" if edges.asks else "tcp"
         dependencies = None if edges.counters is None else Dependencies(edges.counters)
         request = Request(
-            query, CLIENT, CLIENT, transport, listener.listen.server, ROOT, now,
+            query, self.client, CLIENT, transport, listener.listen.server, ROOT, now,
             dependencies=dependencies,
         )  # fmt: skip
         reply = await edges.run(processor.resolve(request))
@@ -159,13 +161,17 @@ class Explainer:
             use = table_use(listener, visits, query, reply, dependencies)
             state = table_state(edges.peek, self._servers(listener, qname), query, edges.clock())
             table = table_text(use, state)
+        cause = cause if outcome == "could not tell" else f"{rcode}: {cause}"
+        rules = [hit for each in visits for hit in each.foreseen or ()]
+        if rules:
+            outcome, cause, todo = _with_rules(rules, outcome, cause, todo)
         explanation = Explanation(
             VERSION,
             qname.to_text(),
             type_to_text(qtype),
             outcome,
             rcode,
-            printable(cause if outcome == "could not tell" else f"{rcode}: {cause}"),
+            printable(cause),
             blind,
             server_block,
             reason,
@@ -181,6 +187,7 @@ class Explainer:
             in_table=state,
             todo=printable(todo),
             is_intended=cluster is not None and cluster.cause is not None,
+            faults=[rule.cause(hits=hits).sentence for rule, hits in rules],
         )
         return explanation, Lacking(Scene.of(()) if cluster is None else cluster.scene, needed)
 
@@ -342,6 +349,18 @@ def _outcome(
         return outcome, f"{made.handler.name} {made.told}{error}{count and f'; {count}'}"
     name = f"plugin {made.handler.name}"
     return outcome, f"{count} from {name}" if count else f"{name} answers so"
+
+
+def _with_rules(
+    rules: Sequence[tuple[Rule, bool]], outcome: Outcome, cause: str, todo: str
+) -> tuple[Outcome, str, str]:
+    """The explanation of the answer without rules of `fault`, with them as the cause."""
+    causes = [rule.cause(hits=hits) for rule, hits in rules]
+    for rule, hits in rules:
+        if rule.action.takes_answer and outcome != "does not resolve":
+            outcome = "does not resolve" if hits else "could not tell"
+    cause = f"{'; '.join(each.sentence for each in causes)}; without that {cause}"
+    return outcome, cause, "; ".join(filter(None, (*(each.todo for each in causes), todo)))
 
 
 def _has_records(visits: Sequence[Visit], reply: Reply) -> bool:

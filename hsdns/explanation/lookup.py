@@ -47,6 +47,7 @@ async def explain_for_client(
     """Explain a lookup; `now` in monotonic seconds.  Raise ValueError for a name that cannot be looked up."""
     pod = asker.pod
     client = Endpoint((pod.address if pod else "") or "127.0.0.1", CLIENT_PORT)
+    explainer.client = client
 
     known: dict[tuple[object, ...], Response] = {}
 
@@ -102,12 +103,16 @@ async def explain_for_client(
         if type_to_text(rrtype) != decisive.type:
             name = Name.from_text(decisive.name)
             totals.append(await explainer.explain(name, rrtype, now, problems))
+    told = cause or _own_cause(asker, shown, totals, question, reports)
+    for each in (*explained, *totals):
+        if rules := "; ".join(rule for rule in each.faults if rule not in told):
+            told += f"; {each.name.removesuffix('.')} {each.type}: {rules}"
     return structs.replace(
         decisive,
         name=question.name,
         outcome=_outcome(shown, decisive, is_blind=is_blind),
         blind=decisive.blind if shown.error else _taken(shown),
-        cause=printable(cause or _own_cause(asker, shown, totals, question, reports)),
+        cause=printable(told),
         needed=needed,
         todo=todo,
         asker=_report(asker, question, decisive.name, cause, reports),
@@ -137,7 +142,7 @@ def _report(
 
 def _outcome(shown: LookupReport, decisive: Explanation, *, is_blind: bool) -> Outcome:
     if not shown.error:
-        return decisive.outcome if decisive.is_answered else "resolves"
+        return decisive.outcome if decisive.is_answered or decisive.faults else "resolves"
     if is_blind:
         return "could not tell"
     # The name of a Service is not that of another server.

@@ -23,6 +23,7 @@ from hsdns.cluster.address import is_reverse
 from hsdns.cluster.freshness import Counters
 from hsdns.fastpath import Peeked
 from hsdns.faults.handler import FaultHandler
+from hsdns.faults.rules import Rule
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.fault import Fault
 from hsdns.plugins.forward import Forward
@@ -98,7 +99,8 @@ class Visit:
         self.is_loop = False  # whether these are on this host
         self.is_own = False  # whether it asked this server itself
         self.told = ""  # replaces the description of its replies
-        self.foreseen: str | None = None  # the effect of rules of `fault`, empty for none
+        # Rules of `fault`, and whether they hit for sure.
+        self.foreseen: Sequence[tuple[Rule, bool]] | None = None
 
     @property
     def would_ask(self) -> str:
@@ -116,7 +118,8 @@ class Visit:
         if self.would_ask:
             return self.would_ask
         if self.foreseen is not None:
-            return self.foreseen or "passed on: no rule is about it"
+            told = (rule.cause(hits=hits).sentence for rule, hits in self.foreseen)
+            return "; ".join(told).replace("fault rule", "rule") or "passed on: no rule is about it"
         reply, parts = self.reply, []
         if reply is None:
             return "raised an error"

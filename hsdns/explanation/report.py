@@ -165,6 +165,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     entries now, null without a server.  `keepSeconds` is how long other caches may still send the reply after a change.
     `asker` is set if a program's lookup was explained; `name` is then the name that the program looked up.
     `servers` are those of a cluster that a command has read itself, asked for the decisive query.
+    `faults` are the rules of `fault` that hit the query, or may; what follows is explained without them.
     """
 
     version: int
@@ -191,6 +192,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     servers: ServersReport | None = None
     todo: str = ""
     is_intended: bool = False
+    faults: list[str] = []
 
     @property
     def is_answered(self) -> bool:

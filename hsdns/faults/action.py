@@ -87,6 +87,11 @@ class Action:
         """Its first word."""
         return self.text.split()[0]
 
+    @property
+    def takes_answer(self) -> bool:
+        """Whether a query that it is applied to has no answer."""
+        return self.replaces and self.word != "answer"
+
     def misfit(self, selector: Selector) -> str:
         """Return why it cannot be combined with a selector, "" if it can."""
         return ""

@@ -133,7 +133,8 @@ def _names(asked: Iterable[tuple[Any, bool | None]], apexes: Sequence[Name]) -> 
     found: dict[Name, None] = {}
     for name, is_below in asked:
         if is_below is None:
-            ends = [f".{each.to_text()}" for each in apexes] if name.endswith("*") else [""]
+            zones = apexes if name.endswith("*") else ()
+            ends = [f".{each.to_text()}".replace("..", ".") for each in zones] or [""]
             shown = name.replace("*", _OTHER.decode()).replace("?", "x")
             with suppress(ValueError):
                 found |= dict.fromkeys(Name.from_text(shown + end) for end in ends)

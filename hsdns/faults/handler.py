@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, Final
 
-from hsdns.chain import Next, Request
+from hsdns.chain import Endpoint, Next, Request
 from hsdns.faults.action import Course
-from hsdns.faults.rules import Rules
+from hsdns.faults.rules import Rule, Rules
 from hsdns.faults.selector import UNKNOWN, Asked, PodOf
 from hsdns.faults.state import decisive, earlier_for
 from hsdns.wire.iana import RRClass
@@ -71,13 +71,9 @@ class FaultHandler:
             await self._sleep(course.delay)
         return reply if reply.dropped else reply.replace(fresh=False, still_holds=None)
 
-    def foresee(self, request: Request) -> str:
-        """Describe what the rules would do to a query; changes nothing."""
+    def foresee(self, request: Request) -> list[tuple[Rule, bool]]:
+        """The rules that would hit a query, with True, and those that may; changes nothing.  Port 0 is no client's."""
         asked = Asked.of(request, self._pod_of)._replace(transport=UNKNOWN, local=UNKNOWN)
-        found = self.rules.foresee(asked, request.now)
-        if not found:
-            return ""
-        return "; ".join(
-            f'the rule "{rule.name}" {"does" if will else "may do"} this: {rule.what}'
-            for rule, will in found
-        )
+        if not request.client.port:
+            asked = asked._replace(client=Endpoint(UNKNOWN, 0))
+        return self.rules.foresee(asked, request.now)

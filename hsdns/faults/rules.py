@@ -24,6 +24,7 @@ from random import Random
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
+from hsdns.causes.cause import Cause
 from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import did_you_mean
 from hsdns.faults.action import Action
@@ -169,6 +170,14 @@ class Rule:
         if self.is_over(now) or not self.action.fits(asked):
             return False
         return self.selector.foresee(asked, now - self.begun)
+
+    def cause(self, *, hits: bool) -> Cause:
+        """The rule as the cause of an answer; `hits` is False if it may hit the query, or not."""
+        told = f'fault rule "{self.name}" {"hits" if hits else "may hit"} this query: {self.what}'
+        todo = (
+            f"remove the rule at {self.place}" if self.place else f"hsdns fault remove {self.name}"
+        )
+        return Cause("", "Corefile" if self.place else "", told, todo)
 
 
 MAX_STANDING: Final = 100

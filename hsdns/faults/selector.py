@@ -36,9 +36,7 @@ class ClientPod(NamedTuple):
 
 PodOf = Callable[[str], ClientPod | None]  # by address
 TRANSPORTS: Final = ("udp", "tcp", "dot", "doh")
-UNKNOWN: Final = (
-    "?"  # a transport or destination address that is not known, for example in an explanation
-)
+UNKNOWN: Final = "?"  # a transport or address that is not known, as in an explanation
 _SCHEMES: Final = {"tls": "dot", "https": "doh"}
 
 
@@ -77,7 +75,7 @@ class Asked(NamedTuple):
 
 
 # Stands for a query where conditions need none.
-NO_QUERY: Final = Asked(ROOT, 0, UNKNOWN, Endpoint("", 0), UNKNOWN, "", lambda address: None)
+NO_QUERY: Final = Asked(ROOT, 0, UNKNOWN, Endpoint(UNKNOWN, 0), UNKNOWN, "", lambda address: None)
 
 
 def transport_of(server: str, protocol: str) -> str:
@@ -202,6 +200,13 @@ def name_like(pattern: str) -> Fact:
         return form.fullmatch(asked.qname.lowered().to_text().removesuffix(".")) is not None
 
     return Fact(f"name like {wanted}", (wanted, None), holds)
+
+
+def of_client(text: str, value: Any, holds: Callable[[Asked], bool | None]) -> Fact:
+    """A condition on the client, which an explanation may not know."""
+    return Fact(
+        text, value, lambda asked, age: None if asked.client.address == UNKNOWN else holds(asked)
+    )
 
 
 def is_known(found: str, wanted: str) -> bool | None:

@@ -320,10 +320,8 @@ class _Reader:
         """Take the argument of `client`: an address, or a network that contains it."""
         found = self.parsed("an address or a network", lambda word: ip_network(word, strict=False))
         shown = found.network_address if found.num_addresses == 1 else found
-        return Fact(
-            f"client {shown}",
-            found,
-            lambda asked, age: ip_address(asked.client.address) in found,
+        return selector.of_client(
+            f"client {shown}", found, lambda asked: ip_address(asked.client.address) in found
         )
 
     def pod(self) -> Selector:
@@ -337,11 +335,11 @@ class _Reader:
                 raise ValueError
             found = namespace.lower().encode()
 
-            def holds(asked: Asked, age: float) -> bool:
+            def holds(asked: Asked) -> bool:
                 pod = asked.pod_of(asked.client.address)
                 return pod is not None and pod.namespace == found and name in (pod.name, "*")
 
-            return Fact(f"pod {word}", ClientPod(found, name), holds)
+            return selector.of_client(f"pod {word}", ClientPod(found, name), holds)
 
         return self.parsed("NAMESPACE/NAME of a pod, or NAMESPACE/*", parse)
 
@@ -355,13 +353,13 @@ class _Reader:
                 raise ValueError
             found = namespace.lower().encode()
 
-            def holds(asked: Asked, age: float) -> bool | None:
+            def holds(asked: Asked) -> bool | None:
                 pod = asked.pod_of(asked.client.address)
                 if pod is None or found not in (pod.namespace, b"*"):
                     return False
                 return None if pod.labels is None else wanted.matches(pod.labels)
 
-            return Fact(f"labels {namespace}/{wanted}", ClientPod(found, "*"), holds)
+            return selector.of_client(f"labels {namespace}/{wanted}", ClientPod(found, "*"), holds)
 
         what = (
             "NAMESPACE/SELECTOR such as shop/app=web,tier!=test, or */SELECTOR for all namespaces"

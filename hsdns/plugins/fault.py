@@ -116,8 +116,8 @@ class Fault(Plugin):
         """Apply the rules."""
         return await self._handle.handle(request, next)
 
-    def foresee(self, request: Request) -> str:
-        """Describe what the rules would do to a query; changes nothing."""
+    def foresee(self, request: Request) -> list[tuple[Rule, bool]]:
+        """The rules that would hit a query, with True, and those that may; changes nothing."""
         return self._handle.foresee(request)
 
     def _misses_cluster(self, wanted: Wanted) -> str:

@@ -32,6 +32,7 @@ from hsdns.corefile.properties import only_once, read_properties
 from hsdns.corefile.tree import Directive, NotInHsdns
 from hsdns.http_page import TEXT, HttpPage
 from hsdns.plugin import Block, Plugin, Runtime
+from hsdns.wire.protobuf import field, varint
 
 INTERVAL: Final = 0.01  # seconds between samples, as in Go
 MAX_DEPTH: Final = 256
@@ -142,46 +143,29 @@ def _encode(profile: Profile, wall: float) -> bytes:
             locations.setdefault(frame, len(locations) + 1)
     out = bytearray()
     for kind, unit in (("samples", "count"), ("cpu", "nanoseconds")):
-        out += _message(1, _number(1, strings[kind]) + _number(2, strings[unit]))
+        out += field(1, field(1, strings[kind]) + field(2, strings[unit]))
     for stack, count in profile.counts.items():
         places = _packed(1, (locations[frame] for frame in stack))
-        out += _message(2, places + _packed(2, (count, profile.nanoseconds[stack])))
+        out += field(2, places + _packed(2, (count, profile.nanoseconds[stack])))
     for frame, number in locations.items():
-        line = _number(1, functions[frame.function, frame.file]) + _number(2, frame.line)
-        out += _message(4, _number(1, number) + _message(4, line))
+        line = field(1, functions[frame.function, frame.file]) + field(2, frame.line)
+        out += field(4, field(1, number) + field(4, line))
     for (function, file), number in functions.items():
         name = strings[function]
-        out += _message(
+        out += field(
             5,
-            _number(1, number) + _number(2, name) + _number(3, name) + _number(4, strings[file]),
+            field(1, number) + field(2, name) + field(3, name) + field(4, strings[file]),
         )
-    period_type = _number(1, strings["cpu"]) + _number(2, strings["nanoseconds"])
+    period_type = field(1, strings["cpu"]) + field(2, strings["nanoseconds"])
     for text in strings:
-        out += _message(6, text.encode("utf-8", "replace"))
-    out += _number(9, int(wall * 1e9)) + _number(10, int(profile.seconds * 1e9))
-    out += _message(11, period_type) + _number(12, int(INTERVAL * 1e9))
+        out += field(6, text.encode("utf-8", "replace"))
+    out += field(9, int(wall * 1e9)) + field(10, int(profile.seconds * 1e9))
+    out += field(11, period_type) + field(12, int(INTERVAL * 1e9))
     return bytes(out)
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _message(field: int, body: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(body)) + body
-
-
-def _packed(field: int, values: Iterable[int]) -> bytes:
-    return _message(field, b"".join(map(_varint, values)))
+def _packed(number: int, values: Iterable[int]) -> bytes:
+    return field(number, b"".join(map(varint, values)))
 
 
 DEFAULT_ADDRESS: Final = "localhost:6053"

@@ -124,8 +124,7 @@ LIBC_TYPES: Final = (RRType.A, RRType.AAAA, RRType.PTR)  # those of getaddrinfo(
 class Model(ABC):
     """One program's resolver, with its state between lookups; `random` is for its random choices.
 
-    The first line of a model's docstring has its version and its source; it stands in docs/resolve.md, as do `used_by`
-    and `keeps`.
+    The first line of a model's docstring has its version and its source; docs/resolve.md has `used_by` and `keeps`.
     """
 
     name: ClassVar[str]

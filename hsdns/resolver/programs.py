@@ -212,7 +212,7 @@ class NodeLookup(Glibc):
 
     name = "node-lookup"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
-    used_by = "Node's dns.lookup, http and net, in Debian images"
+    used_by = "Node's dns.lookup, http and net"
     most_threads = (
         2  # half of UV_THREADPOOL_SIZE, slow_work_thread_threshold() of libuv's threadpool.c
     )
@@ -229,7 +229,7 @@ class NodeFetch(NodeLookup):
     """fetch() of Node 20, undici 6: dns.lookup(), of which a connection waits for ten seconds; measured."""
 
     name = "node-fetch"
-    used_by = "Node's fetch and undici, in Debian images"
+    used_by = "Node's fetch and undici"
     types = (RRType.A, RRType.AAAA)
     looks_at_own_address = True
     LONGEST: Final = (
@@ -253,7 +253,7 @@ class PythonSocket(Glibc):
 
     name = "python-socket"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
-    used_by = "CPython's socket, requests, urllib3, in Debian images"
+    used_by = "CPython's socket, requests, urllib3"
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up; for an address the errors are those of gethostbyaddr()."""
@@ -268,7 +268,7 @@ class DotNet(Glibc):
 
     name = "dotnet"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
-    used_by = ".NET's Dns and HttpClient, in Debian images"
+    used_by = ".NET's Dns and HttpClient"
     keeps = Keeps(
         why="it keeps no answers; HttpClient keeps using a connection until PooledConnectionLifetime"
     )
@@ -320,7 +320,7 @@ class Java(_Keeping):
     """InetAddress of OpenJDK 17: getaddrinfo() and a cache; measured."""
 
     name = "java"
-    used_by = "Java's InetAddress and HttpClient, in Debian images"
+    used_by = "Java's InetAddress and HttpClient"
     keeps = Keeps(
         30, 30, "the JVM keeps addresses for 30 s (networkaddress.cache.ttl; forever under a security manager)"
     )  # fmt: skip
@@ -331,7 +331,7 @@ class GrpcJava(Java):
     """gRPC Java 1.70, of InetAddress; measured.  It asks for TXT records only with enable_service_config."""
 
     name = "grpc-java"
-    used_by = "gRPC in Java, in Debian images"
+    used_by = "gRPC in Java"
     most_kept = 30.0
     keeps = Keeps(
         77, 77, "it keeps addresses for 30 s, as the JVM does; a failed connect looks up again, less often each time"

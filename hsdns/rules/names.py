@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from itertools import product
+from typing import Final, NamedTuple
 
 from hsdns.causes.alias import DOMAIN
 from hsdns.causes.cause import Cause
@@ -24,12 +25,18 @@ from hsdns.cluster.controllers.simulation import simulate
 from hsdns.cluster.objects import Pod
 from hsdns.corefile.keys import zones_from_args
 from hsdns.corefile.tree import CorefileError
+from hsdns.faults.selector import NO_QUERY
+from hsdns.plugins.fault import Fault
+from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.rules.checks.services import selector
 from hsdns.rules.corefile_text import zones_of
 from hsdns.rules.diagnosis import MAIN, Subject
 from hsdns.rules.objects import Objects
 from hsdns.sources.manifests import view_of
+from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
+
+_RUNNING: Final = 3600.0  # seconds since the server has started
 
 
 class FailingNames(NamedTuple):
@@ -67,7 +74,9 @@ def failing_names(subject: Subject) -> Names:
     found: dict[tuple[str, ...], FailingNames] = {}
     told, unclear = set[tuple[str, str]](), list[str]()
     clear = None if subject.is_cluster else {each.place for each in selector(subject.objects)}
-    for name, cause in failing(view):
+    hit = _hit_by_rules(subject.objects, zone, [each.name for each in intended(view)])
+    others = ((name, cause) for name, cause in failing(view) if name not in hit)
+    for name, cause in (*hit.items(), *others):
         key = service_of(name)
         service = f"Service {'/'.join(key)}"
         if places is not None and places.isdisjoint((service, cause.place)):
@@ -138,6 +147,20 @@ def _zone(objects: Objects) -> str:
                 if is_own and not is_reverse(Name.from_labels((b"a", b"b", *zone.labels))):
                     return zone.to_text().removesuffix(".")
     return DOMAIN
+
+
+def _hit_by_rules(objects: Objects, zone: str, names: Sequence[str]) -> dict[str, Cause]:
+    """The names without their zone whose answers a rule of `fault` in a Corefile takes, for whoever asks."""
+    found = dict[str, Cause]()
+    blocks = (each.assembled.plugins for file in objects.corefiles for each in file.setup)
+    for block, name in product(blocks, names):
+        plugins = {type(each): each for each in block}
+        if isinstance(fault := plugins.get(Fault), Fault) and Kubernetes in plugins:
+            asked = NO_QUERY._replace(qname=Name.from_text(f"{name}.{zone}"), qtype=RRType.A)
+            for rule, hits in fault.rules.foresee(asked, _RUNNING):
+                if hits and rule.action.takes_answer:
+                    found.setdefault(name, rule.cause(hits=True))
+    return found
 
 
 def _exposed(objects: Objects) -> list[str]:

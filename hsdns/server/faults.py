@@ -376,10 +376,10 @@ class Restarts:
 
 # Where rules take effect outside of a chain, by their subject.
 _BESIDE: Final = {
-    "connection": "to the connection of a query",
-    "miss": "where the answer table has no reply",
-    "process": "to the process",
-    "watch": "to requests to the API server",
+    "connection": "the connection of a query",
+    "miss": "a query that the answer table has no reply to",
+    "process": "the process",
+    "watch": "requests to the API server",
 }
 LIFETIME: Final = 600.0  # seconds, for a rule without a lifetime of its own
 
@@ -503,7 +503,7 @@ class StandingFaults:
         """Descriptions of the rules that may take effect outside of a chain; handlers describe the others."""
         now = self._clock()
         return [
-            f'the rule "{rule.name}" may do this {where}: {rule.what}'
+            f'rule "{rule.name}" may hit {where}: {rule.what}'
             for about, where in _BESIDE.items()
             for rule in self.rules.about(about)
             if not rule.is_over(now)

@@ -7,9 +7,10 @@ zero octets before that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
+
+from hsdns.wire.protobuf import field, fixed32
 
 BEGIN: Final = bytes(4)  # the length of a control frame
 CONTENT: Final = b"protobuf:dnstap.Dnstap"
@@ -54,35 +55,7 @@ class Field:
 
 MESSAGE: Final = 14  # field of the outermost message
 _IDENTITY, _VERSION, _EXTRA, _OUTER_TYPE = 1, 2, 3, 15
-_OCTETS: Final = 2  # a wire type
-_LONGEST: Final = 63  # bits of a varint
-_FIXED: Final = {1: 8, 5: 4}  # octets by wire type
 _FIXED_FIELDS: Final = frozenset({Field.QUERY_NANOSECONDS, Field.RESPONSE_NANOSECONDS})
-
-
-def fields(octets: bytes) -> Iterator[tuple[int, Any]]:
-    """The numbers and values of the fields of a protobuf message; raise IndexError or TypeError if it is broken."""
-    at = 0
-    value: Any
-    while at < len(octets):
-        key, at = _varint(octets, at)
-        kind = key & 7
-        value, at = (_FIXED[kind], at) if kind in _FIXED else _varint(octets, at)
-        if kind:
-            value, at = octets[at : at + value], at + value
-            if at > len(octets):
-                raise IndexError
-        yield key >> 3, value if kind in (0, _OCTETS) else int.from_bytes(value, "little")
-
-
-def _varint(octets: bytes, at: int) -> tuple[int, int]:
-    found = shift = 0
-    while octets[at] > 127:
-        if shift > _LONGEST:
-            raise IndexError
-        found |= (octets[at] & 127) << shift
-        at, shift = at + 1, shift + 7
-    return found | octets[at] << shift, at + 1
 
 
 def message(
@@ -141,20 +114,10 @@ def _time(seconds: float) -> tuple[int, int]:
 
 
 def _protobuf(found: dict[int, int | bytes]) -> bytes:
-    parts = bytearray()
-    for number, value in found.items():
-        if isinstance(value, bytes):
-            parts += _to_varint(number << 3 | _OCTETS) + _to_varint(len(value)) + value
-        elif number in _FIXED_FIELDS:
-            parts += _to_varint(number << 3 | 5) + value.to_bytes(4, "little")
-        else:
-            parts += _to_varint(number << 3) + _to_varint(value)
-    return bytes(parts)
-
-
-def _to_varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    return bytes((*found, number))
+    parts = (
+        fixed32(number, value)
+        if number in _FIXED_FIELDS and isinstance(value, int)
+        else field(number, value)
+        for number, value in found.items()
+    )
+    return b"".join(parts)

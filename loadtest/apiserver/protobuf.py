@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hsdns.apiserver.resource import PROTOBUF
+from hsdns.wire.protobuf import field, varint
 
 MAGIC: Final = b"k8s\0"
 _WITHOUT_REFERENCES: Final = 2  # the version of marshal in which equal values are written alike
@@ -32,12 +33,12 @@ def write_object(found: Mapping[str, Any]) -> bytes:
     """Encode an object, or a list of objects, as the body of a response."""
     kind = found["kind"]
     if kind.endswith("List"):
-        items = (_field(2, _message(kind[:-4], each)) for each in found["items"] or ())
-        octets = _field(1, _message("ListMeta", found["metadata"])) + b"".join(items)
+        items = (field(2, _message(kind[:-4], each)) for each in found["items"] or ())
+        octets = field(1, _message("ListMeta", found["metadata"])) + b"".join(items)
     else:
         octets = _message(kind, found)
-    types = _field(1, found.get("apiVersion", "").encode()) + _field(2, kind.encode())
-    return MAGIC + _field(1, types) + _field(2, octets) + _field(3, b"") + _field(4, b"")
+    types = field(1, found.get("apiVersion", "").encode()) + field(2, kind.encode())
+    return MAGIC + field(1, types) + field(2, octets) + field(3, b"") + field(4, b"")
 
 
 def write_body(body: bytes) -> bytes:
@@ -49,9 +50,7 @@ def write_frame(line: bytes) -> bytes:
     """Encode the line of a watch as its frame."""
     try:
         event = json.loads(line)
-        frame = _field(1, event["type"].encode()) + _field(
-            2, _field(1, write_object(event["object"]))
-        )
+        frame = field(1, event["type"].encode()) + field(2, field(1, write_object(event["object"])))
     except (ValueError, TypeError, KeyError):
         return line
     return len(frame).to_bytes(4, "big") + frame
@@ -71,20 +70,20 @@ class _Field(NamedTuple):
 
 def _message(kind: str, found: Mapping[str, Any]) -> bytes:
     written: list[bytes] = []
-    for field in _FIELDS[kind]:
-        value = found.get(field.name)
+    for part in _FIELDS[kind]:
+        value = found.get(part.name)
         if value is None:
-            written.append(field.empty)
-        elif field.is_map:
-            pairs = (_field(1, _text(key)) + _field(2, _text(value[key])) for key in sorted(value))
-            written += [field.head + _varint(len(pair)) + pair for pair in pairs]
+            written.append(part.empty)
+        elif part.is_map:
+            pairs = (field(1, _text(key)) + field(2, _text(value[key])) for key in sorted(value))
+            written += [part.head + varint(len(pair)) + pair for pair in pairs]
         else:
-            for each in value if field.is_list else (value,):
-                octets = _value(field.kind, each)
+            for each in value if part.is_list else (value,):
+                octets = _value(part.kind, each)
                 if isinstance(octets, int):
-                    written.append(_field(field.number, octets))
+                    written.append(field(part.number, octets))
                 else:
-                    written += (field.head, _varint(len(octets)), octets)
+                    written += (part.head, varint(len(octets)), octets)
     return b"".join(written)
 
 
@@ -95,13 +94,13 @@ def _known_message(kind: str, marshalled: bytes) -> bytes:
 
 def _value(kind: str, value: Any) -> bytes | int:
     if kind == "Time":
-        return _field(1, int(datetime.fromisoformat(value).timestamp()))
+        return field(1, int(datetime.fromisoformat(value).timestamp()))
     if kind == "IntOrString":
         is_text = isinstance(value, str)
         return (
-            _field(1, int(is_text))
-            + _field(2, 0 if is_text else value)
-            + _field(3, _text(value) if is_text else b"")
+            field(1, int(is_text))
+            + field(2, 0 if is_text else value)
+            + field(3, _text(value) if is_text else b"")
         )
     if kind == "Endpoint":  # of a slice that has changed, nearly all are as they were
         return _known_message(kind, marshal.dumps(value, _WITHOUT_REFERENCES))
@@ -114,26 +113,6 @@ def _text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _field(number: int, value: bytes | int) -> bytes:
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value % (1 << 64))
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    if value < 0x80:
-        return _ONE_OCTET[value]
-    octets = bytearray()
-    while value > 0x7F:
-        octets.append(value & 0x7F | 0x80)
-        value >>= 7
-    octets.append(value)
-    return bytes(octets)
-
-
-_ONE_OCTET: Final = tuple(bytes((value,)) for value in range(0x80))
-
-
 def _read_field(number: int, text: str) -> _Field:
     name, _, kind = text.partition("=")
     return _Field(
@@ -142,8 +121,8 @@ def _read_field(number: int, text: str) -> _Field:
         name.endswith("{}"),
         name.endswith("[]"),
         kind,
-        _varint(number << 3 | 2),
-        _field(number, b"") if name.endswith("!") else b"",
+        varint(number << 3 | 2),
+        field(number, b"") if name.endswith("!") else b"",
     )
 
 

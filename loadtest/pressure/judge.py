@@ -12,7 +12,9 @@ Rule 3: if more than TIMED Services change each second, it measures the delay of
 Rule 4: if the system allows it, this thread has priority over all attackers, so that delays are the server's.
 Rule 5: a state is true from the write of its event at the API server until the write of the next one.  An answer is
         right if its addresses were true at some time between MARGIN before the query was sent and the arrival of the
-        reply.  It is stale if they were true before, and wrong if they never were.
+        reply.  It is wrong if they never were, and stale if a later state had been shown before the query was sent, or
+        the state had ended more than PATIENCE before that.  Else it is late: the server has not had the event yet,
+        which the delay of that event measures.  On a machine that is busy, the event may not have been sent.
 Rule 6: the first reply with a change's state or a later one shows it.  The judge stops to query for it after an answer
         whose query was sent when the change was due, and whose addresses are others than those of the answer before:
         the answer to an earlier query may show the change before that, if this was late.
@@ -33,7 +35,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, WRONG, judge
+from hsdns.load.verify.judge import RIGHT, STALE, WRONG, judge
 from hsdns.load.verify.judge import Answer as Said
 from loadtest.apiserver.objects import namespace_of
 from loadtest.dns import addresses, question, service_name
@@ -85,6 +87,8 @@ class Unseen:
 
 
 MARGIN: Final = 0.1  # seconds
+PATIENCE: Final = 1.0  # seconds
+LATE: Final = "late"
 FAILED: Final = "failed"
 _STATES = 200  # past states of a Service that are remembered; older ones count as wrong
 
@@ -122,6 +126,10 @@ class History:
         self._unshown: dict[str, list[tuple[int, float]]] = {
             service: [] for service in (before if timed is None else timed)
         }
+        # When an answer first showed a change, and its number.
+        self._shown_at: dict[str, deque[tuple[float, int]]] = {
+            service: deque(maxlen=_STATES) for service in before
+        }
         self._changes = 0
 
     def change(self, time: float, service: str, old: str, new: str) -> None:
@@ -154,19 +162,30 @@ class History:
             _said(answer.addresses),
             MARGIN,
         )
-        if found.word == STALE:
+        number = next(
+            (
+                state.number
+                for state in reversed(states)
+                if state.addresses == answer.addresses and state.since <= answer.received
+            ),
+            None,
+        )
+        if number is None:
+            return WRONG, []
+        if self._goes_back(answer, number) or found.age >= PATIENCE:
             self.worst_age = max(self.worst_age, found.age)
             return STALE, []
-        if found.word != RIGHT and found.reason != BEHIND:
-            return WRONG, []
-        number = next(
-            state.number
-            for state in reversed(states)
-            if state.addresses == answer.addresses and state.since <= answer.received
-        )
-        return RIGHT, self._shown(answer, number)
+        return (LATE, []) if found.word == STALE else (RIGHT, self._shown(answer, number))
+
+    def _goes_back(self, answer: Answer, number: int) -> bool:
+        """Whether a later change than this one had been shown before the query was sent."""
+        shown = reversed(self._shown_at[answer.service])
+        return number < next((last for at, last in shown if at < answer.asked), number)
 
     def _shown(self, answer: Answer, number: int) -> list[float]:
+        shown = self._shown_at[answer.service]
+        if not shown or number > shown[-1][1]:
+            shown.append((answer.received, number))
         waiting = self._unshown.get(answer.service, [])
         delays = [answer.received - time for which, time in waiting if which <= number]
         waiting[:] = [each for each in waiting if each[0] > number]

@@ -279,7 +279,7 @@ def _remarks(it: Outcome) -> str:
         said.append(f"clients sent away {it.pressing.sent_away:,} times")
     said += [
         f"{it.judged[word]:,} of {sum(it.judged.values()):,} answers {word}"
-        for word in ("stale", "wrong")
+        for word in ("stale", "wrong", "late")
         if it.judged.get(word)
     ]
     if it.memory_after - it.memory_before > 10 * MB:

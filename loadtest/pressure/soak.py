@@ -4,7 +4,7 @@ Path: __main__.py -> here -> server.py, clients.py, judge.py, machine.py -> soak
 Rule 1: the pressure is a share of that of the rows, all of them at the same time.  The server may open 1,024 files, its
         Corefile changes every 20 s, and nobody reads its standard output.  CoreDNS's is read: else a goroutine waits
         for each logged query, 100 MB a second, and nothing else is seen.
-Rule 2: stale is an answer with what was true more than 100 ms before its query (judge.py).
+Rule 2: stale is what had ended a second before the query, or what an answer to an earlier one had replaced (judge.py).
 Rule 3: what presses is started once, one program after the other, before anything is judged: programs that start take
         the server's cores from it for seconds, which no client on another machine could do.  For the same reason it
         leaves the cores to the server, which must not keep it from sending what it should.  Each Service that changes

@@ -4,7 +4,7 @@
 //! --> worker.rs           a thread that never runs Python, or Batch.serve() called from Python
 //!     --> batch.rs        recvmmsg: up to 64 datagrams                        (system/: the only unsafe code)
 //!         --> key.rs      is the query plain? its key                         else: a miss
-//!             --> table.rs    key -> entry.rs, all versions unchanged         (index.rs, versions.rs, s3fifo.rs)
+//!             --> table.rs    key -> entry.rs, all versions unchanged (entries.rs, index.rs, s3fifo.rs, versions.rs)
 //!             --> negative_zone.rs   no entry: a name that does not exist?    (names.rs, soa_template.rs)
 //!                 --> numerous_names.rs   or that of an address?
 //!         <-- reply.rs    ID, flags, question, OPT, serial, cut to the client's size
@@ -27,6 +27,7 @@
 //! Rule 3: the table's lock is taken once a batch and never held during a system call.
 
 pub mod batch;
+pub mod entries;
 pub mod entry;
 pub mod forward;
 pub mod hit_counts;

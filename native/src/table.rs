@@ -4,7 +4,6 @@
 //!         missing, and stays until its memory is needed or its key is stored again.
 //! Rule 2: an entry takes precedence over a negative zone.
 //! Rule 3: readers lock once per batch; the writer (Python, which stores) holds the lock for one entry at a time.
-//!         Memory for entries is reserved at the start, so that growing never copies all of them under the lock.
 //! Rule 4: a reply is stored under the question that it answers, and only if none of its dependencies has changed since
 //!         it was computed: versions are compared under the lock that the readers use.  During an event it is stored
 //!         at its end or not at all (versions.rs, rules 6 and 7).
@@ -12,23 +11,21 @@
 //! Rule 6: larger payload sizes of queries are lowered to `max_payload` of the entry or negative zone before the reply
 //!         is written.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
+use crate::entries::Entries;
 use crate::entry::{Entry, Terms};
 use crate::forward::Route;
 use crate::hit_counts::{BatchCounts, Cells, Hit, HitCounter, Totals};
-use crate::index::Index;
 use crate::key::{Query, Reader, u16_at};
 use crate::lock::{lock, read, write};
 use crate::log::{Line, Log, ReplySummary};
 use crate::negative_zone::NegativeZone;
 use crate::numerous_names::Counted;
 use crate::records::outline;
-use crate::s3fifo::{Entries, Queues};
-use crate::system::{monotonic, prefetch};
+use crate::system::monotonic;
 use crate::tap::{Answered, Tap};
 use crate::timing::Timing;
 use crate::versions::{Holder, Versions};
@@ -37,9 +34,6 @@ use crate::versions::{Holder, Versions};
 pub const MAX_DEPENDENCIES: usize = 8;
 /// The most octets of Extended DNS Errors that an entry can have.
 pub const MAX_ERRORS_LEN: usize = 1024;
-/// No entry is smaller.  Memory for this many is reserved at the start, and the kernel provides it on first use.
-const SMALLEST_ENTRY_LEN: usize = 256;
-const MOST_ENTRIES: usize = 1 << 20;
 
 /// The table of one listener, shared by its workers.
 pub struct AnswerTable {
@@ -56,26 +50,8 @@ pub struct AnswerTable {
 }
 
 struct Inner {
-    index: Index,
-    slots: Slots,
-    free: Vec<u32>,
-    queues: Queues,
+    entries: Entries,
     negative_zones: Vec<NegativeZone>,
-    /// The number of entries that forwarders have stored, by the row of counters for their hits.
-    forwarded: BTreeMap<u32, u64>,
-}
-
-/// The memory of a new entry, and that of all.
-struct Room {
-    octets: usize,
-    capacity: usize,
-}
-
-/// The entries by number, for the index and the queues.
-struct Slots {
-    entries: Vec<Option<Entry>>,
-    hashes: Vec<u64>,
-    versions: Arc<Versions>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -128,18 +104,9 @@ impl AnswerTable {
     /// Make an empty table whose entries take at most `capacity` octets.
     #[must_use]
     pub fn new(versions: Arc<Versions>, capacity: usize) -> Self {
-        let room = (capacity / SMALLEST_ENTRY_LEN).min(MOST_ENTRIES);
         let inner = Inner {
-            index: Index::new(),
-            slots: Slots {
-                entries: Vec::with_capacity(room),
-                hashes: Vec::with_capacity(room),
-                versions: Arc::clone(&versions),
-            },
-            free: Vec::new(),
-            queues: Queues::new(capacity),
+            entries: Entries::new(Arc::clone(&versions), capacity),
             negative_zones: Vec::new(),
-            forwarded: BTreeMap::new(),
         };
         Self {
             versions,
@@ -274,9 +241,8 @@ impl AnswerTable {
     }
 
     fn insert(&self, entry: Entry, renewed: bool, now: u64) -> Option<(bool, u64)> {
-        let octets = entry.memory_len();
         let capacity = self.capacity.load(Ordering::Relaxed);
-        if octets > capacity {
+        if entry.memory_len() > capacity {
             return None;
         }
         let hash = self.hasher.hash_one(entry.key());
@@ -284,8 +250,8 @@ impl AnswerTable {
         if !entry.is_current(&self.versions) {
             return None;
         }
-        let room = Room { octets, capacity };
-        Some((true, inner.put(entry, hash, room, renewed, now)))
+        let evicted = inner.entries.put(entry, hash, capacity, renewed, now);
+        Some((true, evicted))
     }
 
     /// The recent use count of a query's entry, valid or not; None if there is no entry.
@@ -435,13 +401,7 @@ impl AnswerTable {
 
     /// Drop all entries; negative zones and their templates stay.
     pub fn clear(&self) {
-        let mut inner = write(&self.inner);
-        inner.index.clear();
-        inner.slots.entries.clear();
-        inner.slots.hashes.clear();
-        inner.free.clear();
-        inner.queues.clear();
-        inner.forwarded.clear();
+        write(&self.inner).entries.clear();
     }
 
     /// The log ring.
@@ -458,16 +418,8 @@ impl AnswerTable {
     /// The contents of the table, and its counts so far.
     pub fn statistics(&self) -> Statistics {
         let (entries, octets, forwarded) = {
-            let inner = read(&self.inner);
-            (
-                inner.index.len(),
-                inner.queues.octets(),
-                inner
-                    .forwarded
-                    .iter()
-                    .map(|(&group, &count)| (group, count))
-                    .collect(),
-            )
+            let entries = &read(&self.inner).entries;
+            (entries.len(), entries.octets(), entries.forwarded())
         };
         let changes = *lock(&self.changes);
         Statistics {
@@ -500,16 +452,13 @@ impl Reading<'_> {
     #[must_use]
     pub fn locate(&self, query: &Query<'_>) -> Place {
         let hash = self.table.hasher.hash_one(query.key());
-        let slot = self.inner.index.find(hash, |_| true);
-        if let Some(slot) = slot {
-            prefetch(&self.inner.slots.entries[slot as usize]);
-        }
+        let slot = self.inner.entries.likely(hash);
         Place { hash, slot }
     }
 
     /// Prefetch the memory that the entry at a location refers to.
     pub fn prefetch(&self, place: Place) {
-        if let Some(entry) = place.slot.and_then(|slot| self.inner.slots.entry(slot)) {
+        if let Some(entry) = place.slot.and_then(|slot| self.inner.entries.entry(slot)) {
             entry.prefetch(&self.table.versions);
         }
     }
@@ -625,11 +574,7 @@ impl Reading<'_> {
     }
 
     fn find(&self, key: &[u8], place: Place) -> Option<&Entry> {
-        let slots = &self.inner.slots;
-        let is_same = |&slot: &u32| slots.is_of(slot, key);
-        let likely = place.slot.filter(is_same);
-        let slot = likely.or_else(|| self.inner.index.find(place.hash, is_same))?;
-        slots.entry(slot)
+        self.inner.entries.find(key, place.hash, place.slot)
     }
 }
 
@@ -673,113 +618,4 @@ fn nearest(negative_zones: &[NegativeZone], query: &Query<'_>) -> Option<usize> 
         }
     }
     best.map(|(_, index)| index)
-}
-
-impl Inner {
-    /// Replace the entry with the same key, or add the entry; return how many others were evicted.
-    fn put(
-        &mut self,
-        mut entry: Entry,
-        hash: u64,
-        Room { octets, capacity }: Room,
-        renewed: bool,
-        now: u64,
-    ) -> u64 {
-        if renewed {
-            entry.unmark();
-        }
-        if entry.is_forwarded {
-            *self.forwarded.entry(entry.group).or_default() += 1;
-        }
-        let same = |&slot: &u32| self.slots.is_of(slot, entry.key());
-        if let Some(slot) = self.index.find(hash, same) {
-            let place = &mut self.slots.entries[slot as usize];
-            if let Some(old) = place {
-                forget(&mut self.forwarded, old);
-                entry.inherit(old, renewed, now);
-                self.queues.resize(old.is_in_main, old.memory_len(), octets);
-            }
-            *place = Some(entry);
-            return self.evict_above(capacity);
-        }
-        let evicted = self.evict_above(capacity - octets);
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.entries.push(None);
-            self.slots.hashes.push(0);
-            u32::try_from(self.slots.entries.len() - 1).unwrap_or(u32::MAX)
-        });
-        entry.is_in_main = self.queues.push(slot, hash, octets);
-        self.slots.entries[slot as usize] = Some(entry);
-        self.slots.hashes[slot as usize] = hash;
-        let hashes = &self.slots.hashes;
-        self.index.insert(hash, slot, |&slot| hashes[slot as usize]);
-        evicted
-    }
-
-    fn evict_above(&mut self, octets: usize) -> u64 {
-        let mut evicted = 0;
-        while self.queues.octets() > octets {
-            let Some(slot) = self.queues.evict(&mut self.slots) else {
-                break;
-            };
-            let hash = self.slots.hashes[slot as usize];
-            self.index.remove(hash, slot);
-            if let Some(entry) = self.slots.entries[slot as usize].take() {
-                forget(&mut self.forwarded, &entry);
-            }
-            self.free.push(slot);
-            evicted += 1;
-        }
-        evicted
-    }
-}
-
-fn forget(forwarded: &mut BTreeMap<u32, u64>, entry: &Entry) {
-    if let Some(count) = forwarded
-        .get_mut(&entry.group)
-        .filter(|_| entry.is_forwarded)
-    {
-        *count -= 1;
-    }
-}
-
-impl Slots {
-    fn is_of(&self, slot: u32, key: &[u8]) -> bool {
-        self.entry(slot).is_some_and(|entry| entry.is_of(key))
-    }
-
-    fn entry(&self, slot: u32) -> Option<&Entry> {
-        self.entries[slot as usize].as_ref()
-    }
-}
-
-impl Entries for Slots {
-    fn memory_len(&self, slot: u32) -> usize {
-        self.entry(slot).map_or(0, Entry::memory_len)
-    }
-
-    fn hash(&self, slot: u32) -> u64 {
-        self.hashes[slot as usize]
-    }
-
-    fn frequency(&self, slot: u32) -> u8 {
-        self.entry(slot).map_or(0, Entry::frequency)
-    }
-
-    fn set_frequency(&mut self, slot: u32, frequency: u8) {
-        if let Some(entry) = self.entry(slot) {
-            entry.set_frequency(frequency);
-        }
-    }
-
-    fn move_to_main(&mut self, slot: u32) {
-        if let Some(entry) = &mut self.entries[slot as usize] {
-            entry.is_in_main = true;
-        }
-    }
-
-    fn is_stale(&self, slot: u32) -> bool {
-        self.entry(slot)
-            .is_none_or(|entry| !entry.is_valid(&self.versions))
-    }
 }

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
+import re
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hsdns.apiserver.access import Access, Pem
+from hsdns.apiserver.access import Access, Endpoint, InCluster, Pem, TokenFile, server_url
 from hsdns.apiserver.kubeconfig import (
     COMMAND,
     MARGIN,
@@ -20,9 +27,18 @@ from hsdns.apiserver.kubeconfig import (
     Context,
     Kubeconfig,
     KubeconfigError,
+    plain_credentials,
     read_context,
 )
+from hsdns.apiserver.redaction import HIDDEN, MAX_SECRETS, Redaction
 from hsdns.apiserver.transport import Unreachable
+from tests.support.apiserver.scripted_http import (
+    TLS_DATA,
+    Said,
+    ScriptedServer,
+    said,
+    server_context,
+)
 from tests.support.coroutines.event_loops import until
 from tests.support.tables import Row, columns, rows, values
 
@@ -361,3 +377,400 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError) as caught:
         read_context(str(path))
     assert str(caught.value) == f"kubeconfig {path} is not valid UTF-8"
+
+
+KNOWN = Redaction(
+    ["Bearer s3cret-Token/with+chars==", "Basic amFuZTpodW50ZXIy", "pw", "a/b/c/d/e/f/g"]
+)
+CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/="
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), columns(Path(__file__).with_name("redacted.txt"), "texts")
+)
+def test_text(text: str, shown: str) -> None:
+    assert KNOWN(text) == shown
+    assert KNOWN(shown) == shown
+
+
+@given(st.text(), st.text(CHARACTERS, min_size=9, max_size=200), st.text(), st.integers(9))
+def test_no_part_of_a_known_token_is_left(before: str, token: str, after: str, length: int) -> None:
+    part = token[:length]
+    found = Redaction([f"Bearer {token}"])(f"{before} {part} {after}")
+    assert part not in found.replace(HIDDEN, " ") or part in before + after
+
+
+def test_renewed_tokens_are_known_for_a_while() -> None:
+    found = Redaction()
+    for number in range(MAX_SECRETS + 1):
+        found.remember(f"Bearer {number:03}-is-the-token")
+    assert found("000-is-the-token 001-is-the-token") == "000-is-the-token [hidden]"
+
+
+# Addresses, tokens and endpoints.
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), columns(Path(__file__).with_name("addresses.txt"), "addresses")
+)
+def test_server_url(given: str, expected: str) -> None:
+    text, secure = given.removesuffix(" tls"), given.endswith(" tls")
+    if expected != "refused":
+        assert server_url(text, secure=secure) == expected
+        return
+    sentence = f'"{text}" is not the address of an API server; write it like https://10.96.0.1:443'
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        server_url(text, secure=secure)
+
+
+def test_an_address_with_a_password_is_refused_and_not_shown() -> None:
+    with pytest.raises(ValueError, match="must not contain a user name or a password") as caught:
+        server_url("https://me:hunter2@host", secure=True)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_secrets_are_in_no_repr() -> None:
+    access = Access(
+        "https://host",
+        key=Pem(pem="SECRET"),
+        certificate=Pem(pem="SECRET"),
+        authorization="Bearer SECRET",
+        headers=(("Impersonate-User", "SECRET"),),
+        proxy="http://me:SECRET@proxy",
+    )
+    assert "https://host" in repr(access)
+    assert "SECRET" not in repr(access)
+
+
+class AccessSetting:
+    """A token file with its clock and warnings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "token"
+        self.now = 1000.0
+        self.warnings: list[str] = []
+        self.token = TokenFile(str(self.path), lambda: self.now, self.warnings.append)
+
+
+def test_a_file_that_is_gone_is_a_warning_once(tmp_path: Path) -> None:
+    setting = AccessSetting(tmp_path)
+    setting.path.write_text("first")
+    setting.token.authorization()
+    setting.path.unlink()
+    for _ in range(3):
+        setting.now += 60
+        assert setting.token.authorization() == "Bearer first"
+    assert setting.warnings == [
+        f"cannot read the token file {setting.path}: No such file or directory; "
+        "still using the previous token"
+    ]
+    setting.path.write_text("second")
+    setting.now += 60
+    assert setting.token.authorization() == "Bearer second"
+    setting.path.unlink()
+    setting.now += 60
+    setting.token.authorization()
+    assert len(setting.warnings) == 2
+
+
+def environment(host: str = "10.96.0.1", port: str = "443") -> dict[str, str]:
+    return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+
+
+def in_cluster(folder: Path, variables: dict[str, str], now: float = 0.0) -> InCluster:
+    return InCluster(variables, lambda: now, lambda sentence: None, str(folder))
+
+
+def mount(folder: Path) -> None:
+    (folder / "token").write_text("abc\n")
+    (folder / "ca.crt").write_text("a CA")
+
+
+@pytest.mark.parametrize(("host", "server"), values(TABLES, "access"))
+def test_access_by(tmp_path: Path, host: str, server: str) -> None:
+    mount(tmp_path)
+    found = in_cluster(tmp_path, environment(host))
+    assert found.check() == []
+    assert found.server == server
+    assert asyncio.run(found.current()) == Access(
+        server, Pem(str(tmp_path / "ca.crt")), authorization="Bearer abc"
+    )
+
+
+def test_a_new_token_is_read_after_a_refusal(tmp_path: Path) -> None:
+    mount(tmp_path)
+    found = in_cluster(tmp_path, environment())
+    access = asyncio.run(found.current())
+    (tmp_path / "token").write_text("def")
+    assert asyncio.run(found.current()).authorization == "Bearer abc"
+    found.invalidate(access)
+    assert asyncio.run(found.current()).authorization == "Bearer def"
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        pytest.param({}, 'not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or', id="host"),
+        pytest.param(environment(port=""), "not in a cluster: KUBERNETES_SERVICE_PORT is not set", id="port"),
+        pytest.param(environment(port="x"), "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not a valid address: ", id="no-port"),
+    ],
+)  # fmt: skip
+def test_not_in_a_cluster(tmp_path: Path, variables: dict[str, str], sentence: str) -> None:
+    mount(tmp_path)
+    found = in_cluster(tmp_path, variables)
+    (told,) = found.check()
+    assert told.startswith(sentence)
+    with pytest.raises(Unreachable) as caught:
+        asyncio.run(found.current())
+    assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    ("urls", "files", "access"),
+    [
+        pytest.param(["https://host"], (), Access("https://host"), id="url"),
+        pytest.param(["host:8080"], (), Access("http://host:8080"), id="no-scheme"),
+        pytest.param(
+            ["host"],
+            ("c", "k", "a"),
+            Access("https://host", Pem("a"), Pem("c"), Pem("k")),
+            id="tls",
+        ),
+        pytest.param(["https://one", "https://two"], (), Access("https://one"), id="two"),
+    ],
+)
+def test_access_of_endpoint(urls: list[str], files: tuple[str, ...], access: Access) -> None:
+    endpoint = Endpoint(urls, *files)
+    assert endpoint.server == access.server
+    assert asyncio.run(endpoint.current()) == access
+    endpoint.invalidate(access)
+    assert asyncio.run(endpoint.current()) == access
+
+
+def test_check(tmp_path: Path) -> None:
+    good = tmp_path / "pem"
+    good.write_text("a PEM")
+    missing = str(tmp_path / "missing")
+    assert Endpoint(["https://host"], str(good), str(good), str(good)).check() == []
+    assert Endpoint(["https://host", "https://two"], str(good), missing, str(good)).check() == [
+        'only the first endpoint, "https://host", is used; "https://two" has no effect',
+        f"cannot read {missing} for TLS: No such file or directory",
+    ]
+    assert Endpoint(["http://host"], missing, missing, missing).check() == [
+        '"tls" has no effect on http://host; write https://'
+    ]
+
+
+# The process, run as a whole: its output for a kubeconfig.
+
+JSON = "Content-Type: application/json"
+
+
+def write_file(folder: Path, user: dict[str, Any], cluster: dict[str, Any] | None = None) -> Path:
+    """Write a kubeconfig with one context."""
+    path = folder / "kubeconfig"
+    content = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://host:6443"} | (cluster or {})}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(json.dumps(content))  # which is YAML
+    return path
+
+
+def plugin(folder: Path, *lines: str) -> dict[str, Any]:
+    """Make an exec plugin, a script beside the kubeconfig."""
+    path = folder / "login"
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o700)
+    return {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}
+
+
+def credential(**status: str) -> str:
+    """Return the output of a plugin."""
+    version = "client.authentication.k8s.io/v1"
+    text = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
+    return f"cat <<'EOF'\n{text}\nEOF"
+
+
+def run(
+    path: Path | str, *context: str, stdin: str = "{}", code: str = "", folder: str = ""
+) -> dict[str, Any]:
+    """Run the process after `code`, with `folder` first in its import path."""
+    command = list(COMMAND)
+    command[2] = code + command[2]
+    environment = dict(os.environ, PYTHONPATH=folder)
+    done = subprocess.run(
+        [*command, str(path), *context],
+        input=stdin,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    assert done.returncode == (1 if "error" in found else 0)
+    return found
+
+
+@pytest.mark.parametrize("row", rows(Path(__file__).with_name("credentials.txt")))
+def test_plain_credentials(tmp_path: Path, row: Row) -> None:
+    given = yaml.safe_load(row.given)
+    path = str(write_file(tmp_path, given["user"], given["cluster"]))
+    found = plain_credentials(read_context(path, "c"), path)
+    (expected,) = (yaml.safe_load(each.replace("FOLDER", str(tmp_path))) for each in row.expected)
+    assert json.loads(msgspec.json.encode(found)) == {"server": "https://host:6443", **expected}
+
+
+class TestPlugin:
+    def test_certificate(self, tmp_path: Path) -> None:
+        answer = credential(clientCertificateData="a certificate", clientKeyData="a key")
+        user = {"exec": plugin(tmp_path, answer) | {"provideClusterInfo": True}}
+        found = run(write_file(tmp_path, user))
+        assert found["certificate"] == {"pem": "a certificate"}
+        assert found["key"] == {"pem": "a key"}
+        assert "expiry" not in found
+        assert len(found["warnings"]) == 1
+        assert "provideClusterInfo" in found["warnings"][0]
+
+    def test_failure(self, tmp_path: Path) -> None:
+        user = {"exec": plugin(tmp_path, "echo please log in first >&2", "exit 3")}
+        path = write_file(tmp_path, user)
+        assert run(path) == {
+            "error": f'the exec plugin "{tmp_path}/login" of kubeconfig {path} gives no credentials: '
+            "exec: process returned 3. please log in first"
+        }
+
+    @pytest.mark.parametrize(
+        ("lines", "sentence"),
+        [
+            pytest.param(["echo hunter2"], "gives no credentials: exec: failed to decode process output", id="no-json"),
+            pytest.param([credential()], "gave neither a token nor a certificate with its key", id="nothing"),
+        ],
+    )  # fmt: skip
+    def test_no_credentials(self, tmp_path: Path, lines: list[str], sentence: str) -> None:
+        found = run(write_file(tmp_path, {"exec": plugin(tmp_path, *lines)}))
+        assert sentence in found["error"]
+        assert "hunter2" not in found["error"]
+
+    def test_token_on_its_error_output_is_hidden(self, tmp_path: Path) -> None:
+        said = '{"status": {"token": "hunter2"}} Authorization: Bearer s3cret-s3cret'
+        user = {"exec": plugin(tmp_path, f"echo '{said}' >&2", "exit 3")}
+        assert run(write_file(tmp_path, user))["error"].endswith(
+            'gives no credentials: exec: process returned 3. {"status": {"token": "[hidden]"}} '
+            "Authorization: Bearer [hidden]"
+        )
+
+
+def jwt(expiry: int) -> str:
+    """An unsigned JSON web token."""
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": expiry}).encode()).decode().rstrip("=")
+    return f"e30.{claims}.x"
+
+
+OIDC = {"client-id": "me", "client-secret": "", "idp-issuer-url": "https://127.0.0.1:1"}
+
+
+class TestOidc:
+    def test_a_valid_token(self, tmp_path: Path) -> None:
+        token = jwt(4_000_000_000)
+        config = OIDC | {"id-token": jwt(1), "refresh-token": "old"}
+        path = write_file(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
+        remembered = {"id-token": token, "refresh-token": "new"}
+        found = run(path, stdin=json.dumps(remembered))
+        assert found["authorization"] == f"Bearer {token}"
+        assert found["expiry"] == 4_000_000_000.0
+        assert found["remembered"] == remembered
+
+    @pytest.mark.sockets
+    @pytest.mark.parametrize(
+        "trusted", [pytest.param(True, id="trusted"), pytest.param(False, id="not-trusted")]
+    )
+    def test_refresh(self, tmp_path: Path, trusted: bool) -> None:
+        """The secret is not sent to a provider with an invalid certificate."""
+        token = jwt(4_000_000_000)
+
+        async def main() -> tuple[dict[str, Any], int]:
+            def answer(head: str) -> Said:
+                body = {"id_token": token, "refresh_token": "new"}
+                if "openid-configuration" in head:
+                    body = {"token_endpoint": f"{server.url}/token"}
+                return said("200 OK", json.dumps(body).encode(), "close", JSON)
+
+            async with ScriptedServer(answer, server_context()) as server:
+                config = OIDC | {"idp-issuer-url": server.url, "refresh-token": "old"}
+                if trusted:
+                    config["idp-certificate-authority"] = str(TLS_DATA / "ca.pem")
+                path = write_file(tmp_path, {"auth-provider": {"name": "oidc", "config": config}})
+                found = await asyncio.to_thread(run, path)
+                return found, len(server.requests)
+
+        found, requests = asyncio.run(main())
+        if trusted:
+            assert found["authorization"] == f"Bearer {token}"
+            assert found["remembered"] == {"id-token": token, "refresh-token": "new"}
+            assert found["expiry"] == 4_000_000_000.0
+        else:
+            assert "CERTIFICATE_VERIFY_FAILED" in found["error"]
+            assert requests == 0
+
+
+class TestPackage:
+    def test_the_models_of_the_api_are_not_loaded(self, tmp_path: Path) -> None:
+        """Loaded whole, the package has more than a thousand modules."""
+        path = write_file(tmp_path, {"token": "abc"})
+        code = (
+            "import atexit, os, sys; atexit.register(lambda: any("
+            "name.startswith('kubernetes_asyncio.client.') for name in sys.modules) and os._exit(9));"
+        )
+        assert run(path, code=code)["authorization"] == "Bearer abc"
+
+    def test_another_version_is_loaded_whole(self, tmp_path: Path) -> None:
+        """A package whose configuration part needs its client."""
+        package = tmp_path / "packages" / "kubernetes_asyncio"
+        (package / "config").mkdir(parents=True)
+        (package / "__init__.py").write_text("from kubernetes_asyncio import client, config")
+        (package / "client.py").write_text("class Special: pass")
+        (package / "config" / "__init__.py").write_text("")
+        (package / "config" / "kube_config.py").write_text(
+            "from kubernetes_asyncio.client import Special\n"
+            "async def load_kube_config_from_dict(config, client_configuration, temp_file_path):\n"
+            "    client_configuration.host = config['clusters'][0]['cluster']['server']\n"
+            "    client_configuration.api_key['BearerToken'] = 'Bearer ' + Special.__name__\n"
+        )
+        found = run(write_file(tmp_path, {"token": "abc"}), folder=str(package.parent))
+        assert found["authorization"] == "Bearer Special"
+
+
+@pytest.mark.parametrize(
+    ("user", "sentence"),
+    [
+        pytest.param({"client-key-data": "a"}, '"client-key-data" in kubeconfig PATH is not base64', id="base64"),
+        pytest.param({"auth-provider": {"name": "azure"}}, 'kubeconfig PATH names the auth-provider "azure"; only gcp and oidc are supported; use an exec plugin instead', id="provider"),
+        pytest.param({"auth-provider": {"name": "oidc", "config": {"idp-certificate-authority": "/gone"}}}, "cannot read /gone: No such file or directory", id="provider-ca"),
+    ],
+)  # fmt: skip
+def test_errors(tmp_path: Path, user: dict[str, Any], sentence: str) -> None:
+    path = write_file(tmp_path, user)
+    assert run(path) == {"error": sentence.replace("PATH", str(path))}
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster"),
+    [
+        pytest.param({"token": "abc"}, {"server": "https://one/", "tls-server-name": "x"}, id="token"),
+        pytest.param({"token": "abc", "tokenFile": "token"}, {}, id="token file"),
+        pytest.param({"username": "me", "password": "secret"}, {"insecure-skip-tls-verify": True}, id="password"),
+        pytest.param({"username": "me", "password": "secret", "token": "abc"}, {}, id="token first"),
+    ],
+)  # fmt: skip
+def test_plain_credentials_are_what_the_package_makes_of_it(
+    user: dict[str, Any], cluster: dict[str, Any], tmp_path: Path
+) -> None:
+    path = str(write_file(tmp_path, user, cluster))
+    expected = run(path)
+    assert json.loads(msgspec.json.encode(plain_credentials(read_context(path), path))) == expected

@@ -3,19 +3,78 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import struct
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self, cast
 
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rrset
 import pytest
 
 from hsdns.authority import transfer
 from hsdns.authority.master_file import to_rr
-from hsdns.authority.transfer import TransferError, fetch_zone, primary_serial
+from hsdns.authority.transfer import TransferError, fetch_zone, primary_serial, send_notify
 from hsdns.chain import Endpoint
-from hsdns.wire.message import RR
+from hsdns.wire.decode import decode
+from hsdns.wire.encode import encode
+from hsdns.wire.iana import Rcode
+from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.name import Name
+from loadtest.ports import free_port
+from tests.support.coroutines.scripted_timeouts import expire_timeouts, script_timeouts
 from tests.support.plugins.requests import section
-from tests.support.upstreams.primary import Primary
+
+
+class Primary:
+    """Answers SOA with the first record and AXFR with all, in messages of so many records; a context.
+
+    `messages` are lists of records as text, the rcode stands in front of them as a word.  `asked` keeps the types.
+    """
+
+    def __init__(self, *messages: Sequence[str], rcode: str = "NOERROR", cut: bool = False) -> None:
+        self.messages = [list(message) for message in messages]
+        self.rcode = rcode
+        self.cut = cut
+        self.asked: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        self.endpoint = Endpoint(host, port)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            (length,) = struct.unpack("!H", await reader.readexactly(2))
+            query = dns.message.from_wire(await reader.readexactly(length))
+            rrtype = query.question[0].rdtype.name
+            self.asked.append(rrtype)
+            messages = self.messages if rrtype == "AXFR" else [self.messages[0][:1]]
+            for index, records in enumerate(messages):
+                reply = dns.message.make_response(query)
+                if index:  # RFC 5936 section 2.2.1: later messages need no question
+                    reply.question = []
+                reply.flags |= dns.flags.AA
+                reply.set_rcode(dns.rcode.from_text(self.rcode))
+                for text in records:
+                    owner, ttl, rrclass, kind, rdata = text.split(None, 4)
+                    reply.answer.append(dns.rrset.from_text(owner, int(ttl), rrclass, kind, rdata))
+                wire = reply.to_wire()
+                writer.write(struct.pack("!H", len(wire)) + wire)
+            if not self.cut:
+                await reader.read()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
 
 pytestmark = pytest.mark.sockets
 ORIGIN = Name.from_text("example.org.")
@@ -124,3 +183,78 @@ def test_serial() -> None:
     assert asyncio.run(serial(Primary([SOA]))) == 7
     with pytest.raises(TransferError, match="it replied REFUSED without a SOA record"):
         asyncio.run(serial(Primary([], rcode="REFUSED")))
+
+
+ZONE = Name.from_text("example.org.")
+
+
+class Secondary(asyncio.DatagramProtocol):
+    """Answers NOTIFY with scripted rcodes, repeating the last one; None means no reply."""
+
+    def __init__(self, *rcodes: int | None) -> None:
+        self.rcodes = list(rcodes)
+        self.asked: list[tuple[Query, str]] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.DatagramTransport", transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        query = decode(data)
+        self.asked.append((query, addr[0]))
+        rcode = self.rcodes.pop(0) if len(self.rcodes) > 1 else self.rcodes[0]
+        if rcode is None:
+            expire_timeouts(transfer.TIMEOUT)
+        else:
+            self.transport.sendto(encode(query, Reply(rcode=rcode, aa=True), 512), addr)
+
+
+async def notified(
+    *rcodes: int | None, source: str | None = None
+) -> tuple[str | None, Secondary, int]:
+    loop = asyncio.get_running_loop()
+    transport, secondary = await loop.create_datagram_endpoint(
+        lambda: Secondary(*rcodes), ("127.0.0.1", 0)
+    )
+    port = transport.get_extra_info("sockname")[1]
+    try:
+        return await send_notify(ZONE, Endpoint("127.0.0.1", port), source), secondary, port
+    finally:
+        transport.close()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("rcodes", "attempts", "reason"),
+    [
+        pytest.param([Rcode.NOERROR], 1, None, id="accepted"),
+        pytest.param([Rcode.SERVFAIL, Rcode.NOERROR], 2, None, id="accepted-later"),
+        pytest.param([Rcode.REFUSED], 3, "it replied REFUSED", id="refused"),
+        pytest.param([None], 3, "it did not reply within 2s", id="silence"),
+    ],
+)
+def test_attempts(
+    rcodes: list[int | None], attempts: int, reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_timeouts(monkeypatch)
+    found, secondary, port = asyncio.run(notified(*rcodes))
+    expected = f"NOTIFY for zone example.org. was not accepted by 127.0.0.1:{port}: {reason}"
+    assert found == (None if reason is None else expected)
+    assert len(secondary.asked) == attempts
+
+
+def test_message() -> None:
+    _, secondary, _ = asyncio.run(notified(Rcode.NOERROR, source="127.0.0.3"))
+    ((query, sender),) = secondary.asked
+    assert (query.opcode, query.flags, query.qname, query.qtype, sender) == (
+        4,
+        0x2400,
+        ZONE,
+        6,
+        "127.0.0.3",
+    )
+
+
+def test_nobody_is_there_to_notify() -> None:
+    reason = asyncio.run(send_notify(ZONE, Endpoint("127.0.0.1", free_port())))
+    assert reason is not None
+    assert reason.endswith("it refuses connections; does a DNS server listen there?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 import urllib.request
@@ -13,7 +14,12 @@ import pytest
 
 from hsdns import cli
 from hsdns.audit import servers as audit_servers
+from hsdns.audit.cli import Audit
+from hsdns.audit.report import Gauges
 from hsdns.audit.run import replicas
+from hsdns.audit.servers import schedule_of, serve_metrics
+from hsdns.cli.command import FlagError
+from hsdns.load.schedule import Schedule
 from hsdns.load.send import probe
 from hsdns.load.verify import truth
 from hsdns.testing import Cluster
@@ -147,3 +153,44 @@ def test_nothing_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words.split()) == 2
     sentence = f"nothing listens on UDP at 127.0.0.1 port {port}; check -server and -p, or give it more time with -wait"
     assert capsys.readouterr().err.splitlines()[-1] == sentence
+
+
+# The page of metrics of an audit that goes on.
+
+
+@pytest.mark.sockets
+def test_the_page() -> None:
+    gauges = Gauges()
+    with serve_metrics("127.0.0.1:0", gauges) as address:
+        gauges.failed()
+        with urllib.request.urlopen(f"http://{address}/metrics?x") as page:
+            assert page.headers["Content-Type"].startswith("text/plain; version=")
+            assert b"\nhsdns_audit_failures_total 1.0\n" in page.read()
+
+
+def test_without_an_address_nothing_listens() -> None:
+    with serve_metrics("", Gauges()) as address:
+        assert address == ""
+
+
+@pytest.mark.sockets
+def test_bad_addresses() -> None:
+    with pytest.raises(FlagError), serve_metrics("here", Gauges()):
+        pass
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        sentence = f"-metrics {address}: Address already in use"
+        with pytest.raises(OSError, match=sentence), serve_metrics(address, Gauges()):
+            pass
+
+
+# The servers of an audit: what tests/cli/test_audit.py, which asks them, does not show.
+
+
+def test_there_is_exactly_one_query_for_each_question() -> None:
+    for count in (1, 2, 7, 999, 1000, 4001):
+        for rate in (1, 3, 997, 1000, 12_000):
+            settings = Audit(rate=rate)
+            assert len(list(Schedule((schedule_of(count, settings),)).times())) == count

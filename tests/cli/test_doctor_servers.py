@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from hsdns.sources.cluster_dump import unread_kinds
 from hsdns.testing import Cluster
 from loadtest.apiserver.fake_api import FakeApi
 from loadtest.ports import free_port
+from tests.support.clients.command import serving
 from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK
 
 KUBECONFIG = """apiVersion: v1
@@ -125,23 +127,23 @@ def test_each_replica_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert f"{service} at 127.0.0.1 port {right}: 8 of 8 answers are right" in printed["asked"]
     assert not {each["resource"] for each in printed["unchecked"]} & {"answers"}
-    assert (
-        cli.main(
-            [
-                "doctor",
-                "shop/web",
-                "-source",
-                "manifests",
-                "saved.json",
-                "-level",
-                "note",
-                "-o",
-                "json",
-            ]
-        )
-        == 1
-    )
+    line = "doctor shop/web -source manifests saved.json -level note -o json"
+    assert cli.main(line.split()) == 1
     assert json.loads(capsys.readouterr().out) == printed
+
+
+@pytest.mark.sockets
+@pytest.mark.slow
+def test_a_rule_of_faults_at_a_server_of_this_host(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(Path.cwd()))
+    Path("web.yaml").write_text(OBJECTS)
+    words, port = "fault add nxdomain name below shop.svc.cluster.local named gone", free_port()
+    with serving(*f"serve -source manifests web.yaml -p {port}".split(), environ=os.environ), api(OBJECTS) as url:  # fmt: skip
+        assert cli.main(words.split()) == 0
+        capsys.readouterr()
+        printed = run(capsys, url, "shop/web", "-server", f"127.0.0.1:{port}")
+    (wrong,) = (each["message"] for each in printed["findings"] if each["code"] == "HS232")
+    assert "; fault rule \"gone\" hits this query: nxdomain name below shop.svc.cluster.local.: check in" in wrong  # fmt: skip
 
 
 @pytest.mark.sockets

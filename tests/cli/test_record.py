@@ -17,7 +17,7 @@ from hsdns.recording.entry import End, ObjectEvent, RecordedObject, State, to_li
 from hsdns.recording.reader import Recording
 from tests.cli.test_running_server import chunked, listening, reply
 from tests.recording.recorded import HEADER
-from tests.recording.test_entry import query_of_recorder, share
+from tests.recording.test_anonymise import query_of_recorder, share
 from tests.support.cluster.objects import service
 
 pytestmark = pytest.mark.sockets

@@ -25,7 +25,7 @@ from tests.support.tables import values
 
 TABLES = Path(__file__).with_name("tables.txt")
 
-# Causes in the asker, each proved by a lookup without it; tests/explanation/test_lookup.py has a row for each kind.
+# Causes in the asker, each proved by a lookup without it; tests/explanation/test_question.py has a row for each kind.
 
 
 async def respond(packet: Packet, server: str) -> Response:

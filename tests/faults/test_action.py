@@ -208,10 +208,9 @@ def test_foresee() -> None:
     made = Made(
         "drop transport udp type A named a", "delay 1s type A named b", "drop type SRV named c"
     )
-    assert made.handler.foresee(make_request("web.test", protocol="tcp")) == (
-        'the rule "a" may do this: drop transport udp type A; the rule "b" does this: delay 1s type A'
-    )
-    assert made.handler.foresee(make_request("web.test", "TXT")) == ""
+    found = made.handler.foresee(make_request("web.test", protocol="tcp"))
+    assert [(rule.name, hits) for rule, hits in found] == [("a", False), ("b", True)]
+    assert made.handler.foresee(make_request("web.test", "TXT")) == []
     assert sum(each.seen for each in made.rules.standing.values()) == 0
 
 

@@ -94,8 +94,7 @@ def test_pods_are_those_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("share", "does"), [("0.5", "may do"), ("1", "does")])
-def test_foresee_before_the_start(share: str, does: str) -> None:
+@pytest.mark.parametrize(("share", "hits"), [("0.5", False), ("1", True)])
+def test_foresee_before_the_start(share: str, hits: bool) -> None:
     plugin = set_up(Fault, f"fault drop type A share {share} named lossy")
-    expected = f'the rule "lossy" {does} this: drop type A share {share}'
-    assert plugin.foresee(make_request("web.test")) == expected
+    assert plugin.foresee(make_request("web.test")) == [(plugin.rules.standing["lossy"], hits)]

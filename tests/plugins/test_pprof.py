@@ -17,6 +17,7 @@ from hsdns.http_page import HttpPage
 from hsdns.plugins import pprof
 from hsdns.plugins import pprof as profile_module
 from hsdns.plugins.pprof import INDEX, Frame, Pprof, Profile, folded, sample, stack_of, to_pprof
+from hsdns.wire.protobuf import field
 from tests.support.coroutines.eager import finish
 from tests.support.plugins.runtime import FakeRuntime
 
@@ -96,7 +97,7 @@ def test_pprof_file() -> None:
 
 @given(st.integers(0, 2**63 - 1))
 def test_numbers(value: int) -> None:
-    assert list(fields(profile_module._number(3, value))) == [(3, value)]
+    assert list(fields(field(3, value))) == [(3, value)]
 
 
 def test_folded() -> None:

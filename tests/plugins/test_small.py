@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address, IPv6Network, ip_network
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,10 +17,12 @@ from hypothesis import strategies as st
 
 from hsdns import __version__
 from hsdns.assemble import assemble
-from hsdns.chain import Request
+from hsdns.chain import Handler, Next, Request
 from hsdns.corefile.parser import parse
 from hsdns.corefile.tree import CorefileError, Line, Position, Token
-from hsdns.plugins import ORDER
+from hsdns.metrics import Registry
+from hsdns.plugin import Plugin
+from hsdns.plugins import ORDER, reload
 from hsdns.plugins.acl import read_policy
 from hsdns.plugins.autopath import Autopath
 from hsdns.plugins.bind import Bind
@@ -26,7 +31,12 @@ from hsdns.plugins.chaos import Chaos
 from hsdns.plugins.dashboard import Dashboard
 from hsdns.plugins.dns64 import embed
 from hsdns.plugins.erratic import Erratic
+from hsdns.plugins.hosts import Hosts
+from hsdns.plugins.metadata import Metadata
 from hsdns.plugins.nsid import Nsid
+from hsdns.plugins.ready import Ready
+from hsdns.plugins.reload import Reload, failures, show_version, versions
+from hsdns.plugins.root import Root
 from hsdns.plugins.whoami import Whoami
 from hsdns.wire.iana import Rcode
 from hsdns.wire.message import Reply, unwritten
@@ -273,3 +283,166 @@ def test_zones_of_erratic_restrict_nothing(zones: str, is_warned: bool) -> None:
     set_up(Erratic, f"erratic {zones}", own, warnings)
     sentence = "Corefile:2:9: the zones of erratic have no effect, as in CoreDNS 1.14.7: it answers all names of the server block"
     assert warnings == [sentence] * is_warned
+
+
+def test_last_of_several_takes_effect() -> None:
+    assert set_up(Root, "root /etc\nroot /").root_folder == "/"
+
+
+def test_a_missing_directory_is_a_warning(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    set_up(Root, f"root {tmp_path}/none", warnings=warnings)
+    assert warnings == [
+        f"Corefile:2:6: root directory {tmp_path}/none does not exist; relative paths still refer to it"
+    ]
+
+
+def test_relative_paths_of_the_block(tmp_path: Path) -> None:
+    text = f"a {{\n hosts list\n root {tmp_path}\n}}\nb {{\n hosts list\n}}\nc {{\n root {tmp_path}\n hosts /list\n}}\n"
+    corefile = parse("Corefile", text=text, environ={}, known_directives=frozenset(ORDER))
+    plugins = assemble(corefile, warn=lambda sentence: None).plugins
+    paths = [plugin.path for plugin in plugins if isinstance(plugin, Hosts)]
+    assert paths == [str(tmp_path / "list"), "list", "/list"]
+
+
+TEXT = "text/plain; charset=utf-8"
+OK = (200, TEXT, b"OK")
+
+
+def waits(names: str) -> tuple[int, str, bytes]:
+    return 503, TEXT, names.encode()
+
+
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "ready"))
+def test_answer(given: str, expected: str) -> None:
+    """Each time the plugins that are not ready; `-` are none."""
+    text, _, unready = given.partition(": ")
+    runtime = FakeRuntime()
+    finish(set_up(Ready, text.replace("\\n", "\n")).start(runtime))
+    page = runtime.http[":8181"]["/ready"]
+    for names, answer in zip(unready.split("; "), expected.split("; "), strict=True):
+        runtime.unready = [] if names == "-" else names.split()
+        status, body = answer.split(" ", 1)
+        assert page("/ready") == (int(status), TEXT, body.encode())
+
+
+@pytest.mark.parametrize("text", ["ready", "ready {\n monitor continuously\n}"])
+def test_stopping_is_not_ready(text: str) -> None:
+    runtime = FakeRuntime()
+    finish(set_up(Ready, text).start(runtime))
+    page = runtime.http[":8181"]["/ready"]
+    assert page("/ready") == OK
+    runtime.stopping = True
+    assert page("/ready") == waits("Shutting down")
+
+
+def test_unready_plugins_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hsdns.plugin.ready")
+    runtime = FakeRuntime()
+    runtime.unready = ["kubernetes"]
+    finish(set_up(Ready, "ready").start(runtime))
+    runtime.http[":8181"]["/ready"]("/ready")
+    assert [record.getMessage() for record in caplog.records] == [
+        'plugin/ready: Plugins not ready: "kubernetes"'
+    ]
+
+
+class Provider(Plugin):
+    """Provides given values, and the client's address."""
+
+    name = "provider"
+
+    def __init__(self, **values: str) -> None:
+        self.values = values
+
+    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Pass everything on."""
+        return await next(request)
+
+    def metadata(self, request: Request) -> Mapping[str, Callable[[], str]]:
+        """Return the values."""
+        found: dict[str, Callable[[], str]] = {
+            f"provider/{label}": lambda value=value: value  # type: ignore[misc]  # a default for each
+            for label, value in self.values.items()
+        }
+        return {**found, "provider/client": lambda: request.client.address}
+
+
+def collected(text: str, qname: str, *handlers: Handler) -> dict[str, str]:
+    """Return the metadata of a query, with all values computed."""
+    plugin = set_up(Metadata, text, ["example.org."])
+    plugin.find_handlers([plugin, *handlers])
+    request = plugin.filter_request(make_request(qname))
+    assert request.metadata is not None
+    return {label: value() for label, value in request.metadata.items()}
+
+
+@pytest.mark.parametrize(("given", "expected"), columns(TABLES, "metadata"))
+def test_collects(given: str, expected: str) -> None:
+    text, _, qname = given.partition(": ")
+    found = collected(text, qname, Provider(a="1", b="1"), Whoami(), Provider(a="2"))
+    shown = [f"{label.removeprefix('provider/')}={value}" for label, value in found.items()]
+    assert (" ".join(shown) or "none") == expected
+
+
+def test_values_belong_to_one_query() -> None:
+    plugin = set_up(Metadata, "metadata")
+    plugin.find_handlers([plugin, Provider(a="1")])
+    first, second = (
+        plugin.filter_request(make_request("a.")),
+        plugin.filter_request(make_request("a.")),
+    )
+    assert first.metadata is not None
+    first.metadata["provider/later"] = lambda: "x"
+    assert second.metadata is not None
+    assert "provider/later" not in second.metadata
+
+
+def test_passes_queries_on() -> None:
+    reply = Reply(aa=True)
+    assert finish(Metadata([]).handle(make_request("a."), next_with(reply))) is reply
+    assert Metadata.cacheable
+
+
+def test_period_is_the_interval_plus_or_minus_half_of_the_jitter() -> None:
+    random, plugin = Random(1), Reload(30, 10)
+    periods = [plugin.period(random) for _ in range(1000)]
+    assert 25 <= min(periods) < 25.5
+    assert 34.5 < max(periods) <= 35
+
+
+def test_checks_after_each_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        if len(slept) == 3:
+            raise asyncio.CancelledError
+        slept.append(seconds)
+
+    monkeypatch.setattr(reload, "sleep", sleep)
+    runtime = FakeRuntime()
+    finish(set_up(Reload, "reload 20s 0s").start(runtime))
+    assert runtime.reloads == 0
+    with pytest.raises(asyncio.CancelledError):
+        finish(runtime.spawned["reload"])
+    assert (slept, runtime.reloads) == ([20.0] * 3, 3)
+
+
+def test_metrics() -> None:
+    runtime = FakeRuntime()
+    finish(Reload().start(runtime))
+    runtime.spawned["reload"].close()
+    assert failures(runtime.metrics).values == {(): 0}
+    assert versions(runtime.metrics).values == {}
+
+
+def test_only_the_last_digest_is_exported() -> None:
+    metrics = Registry()
+    show_version(metrics, "aa")
+    show_version(metrics, "bb")
+    failures(metrics).inc()
+    text = metrics.to_text().decode()
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        'coredns_reload_version_info{hash="sha512",value="bb"} 1.0',
+        "coredns_reload_failed_total 1.0",
+    ]

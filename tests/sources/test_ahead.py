@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,14 +17,21 @@ from hsdns.apiserver.reflector import Observer, Reflector
 from hsdns.apiserver.resource import SERVICES, Scope, accepted
 from hsdns.apiserver.transport import read_body
 from hsdns.apiserver.watch_event import IS_READ
+from hsdns.cluster.source import Lead, NamedSource
+from hsdns.corefile.tree import CorefileError, Position, Token
 from hsdns.metrics import Registry
+from hsdns.sources import source_from
 from hsdns.sources.ahead import STREAM, WATCH_SECONDS, Ahead, is_compiled, wanted_of
 from hsdns.sources.api_access import ApiAccess, ConnectionOptions, WatchOptions
+from hsdns.sources.push import PushSource
+from hsdns.sources.replay import Replay
+from hsdns.sources.synthetic import Shape, Synthetic
 from tests.support.apiserver.scripted_http import Said, ScriptedServer, chunked
+from tests.support.cluster.objects import deletes, service, upserts
 from tests.support.coroutines.event_loops import until
 from tests.support.plugins.corefiles import parsed
 from tests.support.plugins.runtime import FakeRuntime
-from tests.support.tables import values
+from tests.support.tables import columns, values
 
 TABLES = Path(__file__).with_name("tables.txt")
 
@@ -136,3 +145,79 @@ def test_what_no_source_takes_is_closed() -> None:
         assert take(access) not in ApiAccess.ahead.values()
 
     run(lambda head: chunked(EVENT, then="hang"), scenario)
+
+
+# Which API server a block uses.
+
+IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+@pytest.mark.parametrize(
+    ("words", "in_cluster", "server"),
+    [
+        pytest.param(ConnectionOptions(), True, "https://10.96.0.1:443", id="nothing said: the pod's own cluster"),
+        pytest.param(ConnectionOptions(endpoint=("http://192.0.2.1:8080",)), False, "http://192.0.2.1:8080", id="endpoint"),
+        pytest.param(ConnectionOptions(endpoint=("192.0.2.1",), tls=("c", "k", "a")), False, "https://192.0.2.1", id="endpoint with tls"),
+        pytest.param(ConnectionOptions(kubeconfig=("conf",)), False, "the API server of kubeconfig conf", id="kubeconfig"),
+        pytest.param(ConnectionOptions(("conf", "lab"), ("192.0.2.1",)), False, "the API server of kubeconfig conf", id="kubeconfig counts more"),
+    ],
+)  # fmt: skip
+async def test_which_server_the_options_select(
+    words: ConnectionOptions, in_cluster: bool, server: str, tmp_path: Path
+) -> None:
+    access = ApiAccess(words, IN_CLUSTER, str(tmp_path))
+    assert access.is_in_cluster is in_cluster
+
+    transport = access(FakeRuntime(), lambda level, message: None)
+    assert isinstance(transport, ApiClient)
+    assert transport.server == server
+    await transport.close()
+
+
+# Lookup of sources by name.
+
+
+def set_up(line: str) -> NamedSource:
+    """The source that a line names, whose first word is in column 1."""
+    tokens, column = [], 1
+    for word in line.split(" "):
+        tokens.append(Token(word, Position("Corefile", 3, column)))
+        column += len(word) + 1
+    return source_from(tokens[0], tokens[1:], ".")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"), columns(Path(__file__).with_name("setup_errors.txt"), "sources")
+)
+def test_refused(line: str, sentence: str) -> None:
+    with pytest.raises(CorefileError) as caught:
+        set_up(line)
+    assert str(caught.value) == sentence
+
+
+def test_settings() -> None:
+    synthetic = set_up(
+        "synthetic services=5 endpoints=2 headless=0.5 dual_stack=1 changes=1.5 seed=7"
+    )
+    assert isinstance(synthetic, Synthetic)
+    assert (synthetic.shape, synthetic.changes) == (Shape(5, 2, 0.5, 1.0, 7), 1.5)
+    replay = set_up("replay /a/../b.rec speed=2 at=1m paused=true")
+    assert isinstance(replay, Replay)
+    assert (replay.path, replay.speed, replay.at, replay.is_paused) == ("/b.rec", 2.0, 60.0, True)
+
+
+def test_sources_are_imported_when_they_are_used() -> None:
+    code = "import sys, hsdns.sources; print('yaml' in sys.modules or 'watchfiles' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
+    )
+    assert done.stdout == "False\n"
+
+
+def test_the_source_finds_what_is_there_now() -> None:
+    source = PushSource(upserts(service("shop/web", "10.96.0.1"), service("shop/db", "10.96.0.2")))
+    source.load(lambda events: None, lambda level, message: None)
+    lead = Lead(services=((b"shop", b"web"), (b"shop", b"db")))
+    source.push([*upserts(service("shop/web", "10.96.0.3")), *deletes(service("shop/db"))])
+    (found,) = asyncio.run(source.read(lead)).objects
+    assert found == service("shop/web", "10.96.0.3")

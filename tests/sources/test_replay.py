@@ -1,4 +1,4 @@
-"""The source `replay`: a recording as a file, and its settings; tests/recording/test_reader.py has its course."""
+"""The source `replay`: a recording as a file, and its settings; tests/recording/test_anonymise.py has its course."""
 
 from __future__ import annotations
 

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsdns.plugins.cache.store import pack, unpack, with_ttl
 from hsdns.turns import AT_ONCE
 from hsdns.wire.edns import Edns, read_options
 from hsdns.wire.encode import encode, is_truncated
+from hsdns.wire.framing import FrameBuffer, frame
 from hsdns.wire.iana import OptCode, RRClass, RRType, type_from_text
 from hsdns.wire.message import (
     AA,
@@ -212,3 +214,113 @@ def test_is_answered(given: str, expected: str) -> None:
     qtype, *answer = given.split(" | ")
     query = Query.ask(Name.from_text("a.example.org."), type_from_text(qtype))
     assert str(is_answered(query, records(answer))) == expected
+
+
+MESSAGES = st.lists(st.binary(max_size=40), max_size=6)
+
+
+@given(
+    messages=MESSAGES, rest=st.binary(max_size=1), cuts=st.lists(st.integers(0, 300), max_size=8)
+)
+def test_messages_come_out_however_the_stream_is_cut(
+    messages: list[bytes], rest: bytes, cuts: list[int]
+) -> None:
+    stream = b"".join(frame(message) for message in messages) + rest
+    buffer, found, at = FrameBuffer(), list[bytes](), 0
+    for end in [*sorted(min(cut, len(stream)) for cut in cuts), len(stream)]:
+        found += buffer.feed(stream[at:end])
+        at = end
+    assert found == messages
+    assert buffer.is_partial == bool(rest)
+
+
+@given(messages=MESSAGES, rest=st.binary(max_size=1), cut=st.integers(0, 300))
+def test_messages_are_taken_one_by_one(messages: list[bytes], rest: bytes, cut: int) -> None:
+    stream = b"".join(frame(message) for message in messages) + rest
+    buffer, found = FrameBuffer(), list[bytes]()
+    for part in (stream[:cut], stream[cut:]):
+        buffer.add(part)
+        if buffer.has_message:  # one only, so that the next part finds some that wait
+            assert not buffer.is_partial
+            found.append(buffer.take() or b"")
+    while buffer.has_message:
+        found.append(buffer.take() or b"")
+    assert found == messages
+    assert buffer.take() is None
+    assert buffer.is_partial == bool(rest)
+    buffer.clear()
+    assert not buffer.is_partial
+    assert buffer.feed(frame(b"abc")) == [b"abc"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 65535])
+def test_any_length_octet_by_octet(size: int) -> None:
+    message = bytes(size)
+    buffer = FrameBuffer()
+    wire = frame(message)
+    assert wire[:2] == size.to_bytes(2, "big")
+    assert buffer.feed(wire[:1]) == []
+    assert buffer.is_partial
+    assert buffer.feed(wire[1:] + b"\0") == [message]
+    assert buffer.is_partial
+
+
+def test_a_message_that_is_too_long_has_no_frame() -> None:
+    with pytest.raises(OverflowError):
+        frame(bytes(65536))
+
+
+def test_nothing_is_kept_of_what_came_out() -> None:
+    buffer = FrameBuffer()
+    for _ in range(3):
+        assert buffer.feed(frame(b"abc") + frame(b"")) == [b"abc", b""]
+        assert not buffer.is_partial
+
+
+# Packed records.
+
+NAMES = st.sampled_from(["a.example.org", "A.example.ORG", "b.example.org", "."]).map(
+    Name.from_text
+)
+RECORDS = st.builds(
+    RR,
+    NAMES,
+    st.integers(0, 65535),
+    st.integers(0, 2**31 - 1),
+    st.binary(max_size=300),
+    st.sampled_from([1, 3, 255]),
+)
+SECTIONS = st.lists(RECORDS, max_size=6).map(tuple)
+REPLIES = st.builds(
+    Reply, st.integers(0, 4095), SECTIONS, SECTIONS, SECTIONS, aa=st.booleans(), ad=st.booleans()
+)
+
+
+def described(reply: Reply) -> list[object]:
+    """All of it, with the case of names."""
+    return [
+        reply.rcode, reply.aa, reply.ad,
+        *(
+            [(rr.owner.wire, type(rr), *rr[1:]) for rr in section]
+            for section in (reply.answer, reply.authority, reply.additional)
+        ),
+    ]  # fmt: skip
+
+
+@given(REPLIES, st.integers(0, 2**31 - 1))
+def test_what_is_packed_is_unpacked_with_another_ttl(reply: Reply, ttl: int) -> None:
+    expected = reply.replace(
+        answer=tuple(rr._replace(ttl=ttl) for rr in reply.answer),
+        authority=tuple(rr._replace(ttl=ttl) for rr in reply.authority),
+        additional=tuple(rr._replace(ttl=ttl) for rr in reply.additional),
+    )
+    frame = reply.replace(answer=(), authority=(), additional=())
+    assert described(unpack(pack(reply), ttl, frame)) == described(expected)
+    assert described(with_ttl(reply, ttl)) == described(expected)
+
+
+def test_owners_are_packed_once() -> None:
+    owner = Name.from_text("a-long-name.of-some-service.example.org")
+    one = RR(owner, 1, 30, bytes(4))
+    once = len(pack(Reply(answer=(one,))))
+    assert len(pack(Reply(answer=(one,) * 10))) <= once + 9 * 9

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import IO, Final
 
 from hsdns.load.captures.file import Damaged, Read, read_whole
-from hsdns.wire.dnstap import MESSAGE, Control, Field, Kind, fields
+from hsdns.wire.dnstap import MESSAGE, Control, Field, Kind
+from hsdns.wire.protobuf import fields
 
 _STOP: Final = Control.STOP.to_bytes(4, "big")
 _SECOND: Final = 1_000_000_000  # nanoseconds

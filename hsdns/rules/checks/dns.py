@@ -299,7 +299,7 @@ def wrong(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
         more = f" ({others} more of {len(answers)} answers are not right)" if others else ""
         yield _remark(
             manifest,
-            f"{address} answers {first.get('name')} {first.get('type')} {_said(first)}{more}: "
+            f"{address} answers {first.get('name')} {first.get('type')} {_said(first)}{more}{first.get('faults', '')}: "
             "check in its log whether it still reads the cluster, and run hsdns explain",
         )
 

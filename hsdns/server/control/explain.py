@@ -139,7 +139,9 @@ class Causes:
     async def of(self, names: Sequence[FailingName]) -> list[Why]:
         """Why each of some names fails."""
         instance, now = self._door.serving(), self._door.clock()
-        state = id(instance), *(each.store.changes for each in kubernetes_blocks(instance))
+        rules = self._door.faults.rules.standing.values() if self._door.faults is not None else ()
+        changes = (each.store.changes for each in kubernetes_blocks(instance))
+        state = id(instance), *changes, *map(id, rules)
         new = [each for each in names if self._is_due(key_of(each), state, now)]
         # Side by side: each may wait for the API server.
         found = await asyncio.gather(*(self._find(instance, each) for each in new))
@@ -176,7 +178,7 @@ def key_of(failing: FailingName) -> Question:
 
 
 def _why(found: Explanation, forwarded: str) -> Why:
-    if found.outcome == "resolves":
+    if found.outcome == "resolves" and not found.faults:
         return Why(RESOLVES)
     # Of a name that is meant to be one of the cluster, the cause is not what another server says.
     if forwarded and not found.todo and any(each.plugin == "forward" for each in found.plugins):

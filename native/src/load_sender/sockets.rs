@@ -2,9 +2,10 @@
 //!
 //! Rule 1: sockets are connected, so that the kernel drops datagrams from other addresses; an error that it reports of
 //!         an earlier query (a closed port) is no error of the next one.
-//! Rule 2: sleeping costs as much as several queries (a timer, two switches), so a wait lasts at least SHORTEST, and what
-//!         becomes due meanwhile leaves together.  A sleep ends as much earlier as sleeps usually take too long, and the
-//!         rest is spent reading the clock.
+//! Rule 2: sleeping costs as much as several queries (a timer, two switches, and the server that must be woken), so a wait
+//!         lasts at least SHORTEST, and what becomes due meanwhile leaves together. A sleep ends as much earlier as sleeps
+//!         usually take too long; the rest is spent reading the clock, but not in a short wait, which would cost more than
+//!         the queries.
 //! Rule 3: the kernel says when a reply arrived, so nobody hurries to read it: replies are read every READ_EVERY, many in a
 //!         call. It also stamps a query every STAMP_EVERY as it leaves (sent_times.rs): a stamp costs as much as a query.
 //! Rule 4: the pipe is never waited for, and an iteration writes no more than PIECE octets, which takes some
@@ -28,12 +29,10 @@ const READ_EVERY: i64 = 500_000;
 /// Nanoseconds.
 const STAMP_EVERY: i64 = 100_000;
 /// Nanoseconds.
-const SHORTEST: i64 = 25_000;
+const SHORTEST: i64 = 35_000;
 /// Nanoseconds by which sleeps may end earlier than asked for, and by which this changes after each.
 const MOST_EARLY: i64 = 40_000;
 const STEP: i64 = 250;
-/// Nanoseconds that are left for sleeping if that is worth it.
-const LEAST_SLEEP: i64 = 10_000;
 
 /// File descriptors that their owner keeps open.
 pub struct Sockets {
@@ -111,7 +110,7 @@ impl Sockets {
         if nanoseconds <= 0 {
             return begin;
         }
-        let end = begin + nanoseconds.max(SHORTEST).max(self.early + LEAST_SLEEP);
+        let end = begin + nanoseconds.max(SHORTEST);
         let asked = end - begin - self.early;
         thread::sleep(Duration::from_nanos(asked.unsigned_abs()));
         let mut now = self.clock();
@@ -121,7 +120,7 @@ impl Sockets {
             -STEP
         };
         self.early = (self.early + step).clamp(0, MOST_EARLY);
-        while now < end {
+        while now < end && nanoseconds > SHORTEST {
             std::hint::spin_loop();
             now = self.clock();
         }

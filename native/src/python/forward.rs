@@ -8,7 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use super::{AnswerTable, Items, nanoseconds};
+use super::answer_table::AnswerTable;
+use super::{Items, nanoseconds};
 use crate::forward::reply::Bounds;
 use crate::forward::{self, Policy, Route, Settings};
 

@@ -10,9 +10,11 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use super::Items;
+use super::answer_table::{AnswerTable, NamedTerms};
 use super::asked::{Asked, Bytes, MOST, Part};
 use super::slices::{NAME, REVERSIBLE, counter};
-use super::{AnswerTable, Items, NamedTerms, Versions};
+use super::versions::Versions;
 use crate::entry::Terms;
 use crate::key::{HEADER_LEN, Query, Reader, u16_at};
 use crate::service_reply::{A, AAAA, PTR, SRV, Writer, address_of, address_type, name_of};

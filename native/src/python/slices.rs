@@ -6,8 +6,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use super::Items;
+use super::cluster_names::ClusterNames;
+use super::versions::Versions;
 use super::watch::SliceReading;
-use super::{ClusterNames, Items, Versions};
 use crate::names;
 use crate::slice_change::{Change, Listed};
 use crate::versions::{self, SIZE};

@@ -7,11 +7,30 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
 
-use super::{AnswerTable, BATCH_STATISTICS, Items, MISS, WORKER_STATISTICS};
+use super::Items;
+use super::answer_table::AnswerTable;
+use super::named_tuple::NamedTuple;
 use crate::batch::{self, Meter};
 use crate::outlet::send_replies;
 use crate::system::{Message, Packet, Sender};
 use crate::{queue, worker};
+
+pub(super) static MISS: NamedTuple = NamedTuple::new("Miss", &["query", "address", "control"]);
+pub(super) static BATCH_STATISTICS: NamedTuple = NamedTuple::new(
+    "BatchStatistics",
+    &["received", "sent", "batches", "send_errors"],
+);
+pub(super) static WORKER_STATISTICS: NamedTuple = NamedTuple::new(
+    "WorkerStatistics",
+    &[
+        "received",
+        "sent",
+        "batches",
+        "send_errors",
+        "receive_errors",
+        "panics",
+    ],
+);
 
 type Reply = (PyBackedBytes, PyBackedBytes, PyBackedBytes);
 

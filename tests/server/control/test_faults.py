@@ -112,7 +112,7 @@ async def test_an_explanation_names_the_rules_and_is_no_hit() -> None:
         await add(server, f"drop name {WEB} share 0.5 named x")
         (found,) = (await server.get(f"/v1/explain?name={WEB}")).lines
         assert [(each["plugin"], each["did"]) for each in found["plugins"]] == [
-            ("fault", f'the rule "x" may do this: drop name {WEB}. share 0.5'),
+            ("fault", f'rule "x" may hit this query: drop name {WEB}. share 0.5'),
             ("kubernetes", "answered NOERROR with 1 record"),
         ]
         assert [(each["hits"], each["queries"]) for each in (await server.get("/v1/faults")).lines] == [(0, 0)]  # fmt: skip

@@ -37,7 +37,7 @@ FILES: Final = {
 }
 SEARCH: Final = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
 KINDS: Final = dict.fromkeys(
-    ("search", "registry", "passed", "gone"), "host"
+    ("search", "again", "registry", "passed", "gone"), "host"
 )  # as a program is told
 LONGEST: Final = 65.0  # seconds
 GONE_LONGEST: Final = 180.0  # seconds, of lookups in a row

@@ -185,6 +185,9 @@ def _rdata(rrtype: int) -> st.SearchStrategy[bytes]:
     if rrtype == RRType.MX:
         preference = st.binary(min_size=2, max_size=2)
         return st.tuples(preference, target).map(lambda each: each[0] + each[1].wire)
+    if rrtype == RRType.HTTPS:
+        after = st.sampled_from([b"", b"\0\1\0\3\2h2"])
+        return st.tuples(target, after).map(lambda each: b"\0\1" + each[0].wire + each[1])
     if rrtype == RRType.SRV:
         return st.builds(rdata.srv, st.just(0), st.integers(1, 100), st.sampled_from(PORTS), target)
     if rrtype == RRType.TXT:

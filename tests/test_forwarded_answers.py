@@ -117,7 +117,7 @@ def forwarding(read_timeout: str = "60s") -> Iterator[Forwarding]:
 
 
 RECORDS: Final = st.lists(strategies.records(), max_size=3)
-TYPES: Final = (1, 1, 1, 28, 5, 16)
+TYPES: Final = (1, 1, 1, 28, 5, 16, 65)
 FLAGS: Final = (RD, RD, RD | AD, RD | CD)
 EDNS: Final = (None, Edns(1232), Edns(4096, options=((10, b"12345678"),)))
 
@@ -192,8 +192,11 @@ def test_replies_and_metrics_are_those_of_the_chain() -> None:
 @pytest.mark.parametrize("line", lines(Path(__file__).with_name("forwarded_answers.txt")))
 def test_what_an_upstream_sends(line: str) -> None:
     asked, sent, outcome = (part.strip() for part in line.split("|"))
-    names = {"A": "www.example.org.", "a": "WWW.example.org.", "B": "www.example.org."}
-    wires = [ask(names[each], edns=Edns(1232) if each == "B" else None) for each in asked.split()]
+    names = {"a": "WWW.example.org.", "H": "www.example.org. HTTPS"}
+    wires = [
+        ask(names.get(each, "www.example.org."), edns=Edns(1232) if each == "B" else None)
+        for each in asked.split()
+    ]
     with forwarding("60s" if sent else "2ms") as server:
         query, address = server.ask(wires[0])
         for wire in wires[1:]:
@@ -225,9 +228,9 @@ def datagram(query: bytes, word: str) -> bytes:
     asked = decode(query)
     if word == "question":
         asked = asked.replace(question_wire=b"\3ww2" + asked.question_wire[4:])
-    reply = Reply(
-        2 if word == "SERVFAIL" else 0, (RR(asked.qname, 1, 60, bytes(4)),), tc=word == "TC"
-    )
+    data = b"\0\1\3svc" + asked.qname.wire + b"\0\1\0\3\2h2" if asked.qtype == 65 else bytes(4)
+    answer = (RR(asked.qname, asked.qtype, 60, data),)
+    reply = Reply(2 if word == "SERVFAIL" else 0, answer, tc=word == "TC")
     wire = bytearray(encode(asked, reply, 512))
     if word == "id":
         wire[0] ^= 1

@@ -281,6 +281,21 @@ def _sections(picture: Picture) -> Iterable[_Section]:
         "no name has failed in the last 15 minutes",
     )
     yield _Section(
+        "Active faults, and what they hit",
+        (_Column("hits", 8, "yellow"), _Column("left", 11, minor=True)),
+        [
+            _Row(
+                each["name"],
+                (
+                    _count(each["hits"]),
+                    "" if each["seconds_left"] is None else _duration(each["seconds_left"]),
+                ),
+                each["what"],
+            )
+            for each in picture["faults"]
+        ],
+    )
+    yield _Section(
         "Changes, and the time from write to serving",
         (_Column("record", 26, "green", right=False), _Column("ago", 8, minor=True), duration),
         [

@@ -27,7 +27,7 @@ from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS, model_of, usual
 from hsdns.resolver.forwarders import FORWARDERS
 from hsdns.resolver.forwarders.coredns import NodeLocalDns
-from hsdns.resolver.forwarders.forwarder import NOTHING, Between, Forwarder, Registry
+from hsdns.resolver.forwarders.forwarder import NOTHING, Between, Forwarder
 from hsdns.resolver.model import (
     UNSEEN,
     Answer,
@@ -611,7 +611,10 @@ async def client_of(
     text = overridden(text, asking.search, asking.ndots)
     through = Between(asking.through)
     if through.name and FORWARDERS[through.name].captures:
-        through = Between(through.name, _registry(blocks, domain))
+        known = [each.registry(domain) for each in blocks]
+        through = Between(
+            through.name, {name: found for each in known for name, found in each.items()}
+        )
     is_cached = pod is not None and pod.has_cache and not through.name
     if pod is not None and (is_cached or through.name == NodeLocalDns.name):
         of_node = "".join(f"nameserver {each}\n" for each in nameservers(node) or ["node"])
@@ -629,18 +632,6 @@ async def client_of(
         asking.added,
         through,
     )
-
-
-def _registry(blocks: Sequence[Kubernetes], domain: str) -> Registry:
-    """The addresses of Services with a cluster IP; those of headless ones are the same in the DNS."""
-    return {
-        f"{name.decode()}.{namespace.decode()}.svc.{domain}": list(
-            map(address_to_text, each.cluster_ips)
-        )
-        for block in blocks
-        for (namespace, name), each in block.store.services.values.items()
-        if each.cluster_ips
-    }
 
 
 def _cluster_dns(block: Kubernetes, given: str, reading: PodReading) -> tuple[str, str]:

@@ -184,8 +184,8 @@ class Lookup(msgspec.Struct):
     """A lookup: its resolver, the form of its name, its end (ENDS) and its queries.
 
     Times are nanoseconds of the monotonic clock.  `wasted` queries were for another name than the intended one, `again`
-    counts queries repeated in the same lookup, `over_tcp` those over TCP.  `began` is when the generator began it;
-    `ended` of an UNFINISHED one is when it was given up.
+    counts queries repeated in the same lookup, `over_tcp` those over TCP, `kept` those that a forwarder answered
+    itself.  `began` is when the generator began it; `ended` of an UNFINISHED one is when it was given up.
     """
 
     resolver: str
@@ -198,14 +198,16 @@ class Lookup(msgspec.Struct):
     planned: int = 0
     began: int = 0
     ended: int = 0
+    kept: int = 0
 
 
 class LookupPartReport(msgspec.Struct):
     """A part of the lookups: how they ended, and their queries.
 
     `wasted` queries were for another name than the intended one, `again` counts queries repeated in the same lookup,
-    `over_tcp` those over TCP.  `median_queries` and `most_queries` are per lookup.  A latency runs from when the lookup
-    was due until the program has its result, and includes the search list, the waits and retries.
+    `over_tcp` those over TCP, `kept` those that a forwarder answered itself.  `median_queries` and `most_queries` are
+    per lookup.  A latency runs from when the lookup was due until the program has its result, and includes the search
+    list, the waits and retries.
     """
 
     name: str = ""
@@ -214,6 +216,7 @@ class LookupPartReport(msgspec.Struct):
     wasted: int = 0
     again: int = 0
     over_tcp: int = 0
+    kept: int = 0
     median_queries: int = 0
     most_queries: int = 0
     latency: Figures = []
@@ -230,6 +233,7 @@ class LookupPartReport(msgspec.Struct):
         self.wasted += found.wasted
         self.again += found.again
         self.over_tcp += found.over_tcp
+        self.kept += found.kept
 
     def finish(self, lateness: Histogram, *, withheld: bool) -> None:
         """Make the figures; `lateness` is that of the queries."""

@@ -4,7 +4,8 @@ Path: cli/settings.py makes the plan -> here, in the process that sends -> send/
 lookups one by one.
 Rule 1: the lookups depend only on the plan; the same seed gives the same lookups.
 Rule 2: first a name is drawn, then its form, then the pod: one in the name's namespace if only those use that form.
-Rule 3: if each pod waits for an exponential time between its lookups, the lookups of all pods are a Poisson process
+Rule 3: the pods of a node have one forwarder, which keeps what it heard for all of them; Istio's agent is of one pod.
+Rule 4: if each pod waits for an exponential time between its lookups, the lookups of all pods are a Poisson process
         (-arrival poisson) in which every pod is equally likely.  So there is one schedule for all pods, and a pod does
         not wait for its previous lookup.
 """
@@ -19,7 +20,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from hsdns.load.errors import LoadError
-from hsdns.resolver import MODELS, looks_up
+from hsdns.resolver import MODELS, looks_up, model_of
+from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders.forwarder import Between, Forwarder
 from hsdns.resolver.model import Model, candidates
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
 from hsdns.wire.iana import RRType
@@ -27,6 +31,9 @@ from hsdns.wire.name import MAX_NAME_LEN
 
 EXTERNAL: Final = "external"  # the kind of names outside the cluster
 SRV: Final = "srv"  # the kind of the ports of Services
+REVERSE: Final = "reverse"  # the kind of addresses
+TXT: Final = "txt"  # the kind of Services whose TXT records are looked up: there are none
+_TYPES: Final = {SRV: (RRType.SRV,), REVERSE: (RRType.PTR,), TXT: (RRType.TXT,)}  # of kinds
 SEARCH: Final = "search"  # the group of queries for another name than the intended one
 # The forms in which programs write the name of a Service, and their shares of the lookups without -forms.
 NAME, NAMESPACE, SVC, FULL, ABSOLUTE = "name", "namespace", "svc", "full", "absolute"
@@ -38,7 +45,7 @@ _AT_ONCE: Final = 1024  # lookups drawn together
 class Target(msgspec.Struct, frozen=True, array_like=True):
     """A name that is looked up: its labels before the namespace, such as `web` or `web-0.web`.
 
-    A name outside the cluster has no namespace; `labels` is the whole name.
+    A name outside the cluster, or of an address, has no namespace; `labels` is the whole name.
     """
 
     labels: str
@@ -50,6 +57,7 @@ class PodPlan(msgspec.Struct, frozen=True):
     """`count` pods, distributed over `namespaces` in turn; `resolvers` and `forms` with their shares.
 
     `targets` are drawn by `weights`.  `resolv_confs` are the texts of the namespaces, `domain` is that of the cluster.
+    `through` is a forwarder, "" for none, on each of `nodes`; `registry` has the Services that it may know.
     """
 
     count: int
@@ -61,6 +69,9 @@ class PodPlan(msgspec.Struct, frozen=True):
     targets: list[Target]
     weights: list[float]
     seed: int
+    through: str = ""
+    nodes: int = 1
+    registry: dict[str, list[str]] = {}
 
 
 class PodLookup(NamedTuple):
@@ -93,11 +104,14 @@ class Pods:
             namespace: range(at, plan.count, len(plan.namespaces))
             for at, namespace in enumerate(plan.namespaces)
         }
-        # Not every program looks up the port of a Service.
-        self._of_srv = [
-            at for at, name in enumerate(self.resolvers) if looks_up(name, types_of(SRV))
-        ]
+        # Not every program looks up the port of a Service, or the name of an address.
+        self._able = {
+            kind: [at for at, name in enumerate(self.resolvers) if looks_up(name, types)]
+            for kind, types in _TYPES.items()
+        }
         self._idle: list[list[Model]] = [[self._new(pod)] for pod in range(plan.count)]
+        self._made = [1] * plan.count
+        self._forwarders: dict[int, Forwarder] = {}
 
     def lookups(self) -> Iterator[PodLookup]:
         """The lookups, without end."""
@@ -110,29 +124,53 @@ class Pods:
             for target, form in zip(drawn, written, strict=True):
                 yield self._wanted(target, form, random)
 
-    def take(self, pod: int) -> Model:
-        """An unused resolver of a pod: concurrent lookups have separate ones, like threads."""
-        idle = self._idle[pod]
-        return idle.pop() if idle else self._new(pod)
+    def take(self, pod: int) -> Model | None:
+        """An unused resolver of a pod: concurrent lookups have separate ones, like threads; None if all wait."""
+        idle, most = self._idle[pod], MODELS[self.resolvers[pod]].most_threads
+        if idle:
+            return idle.pop()
+        if self._made[pod] == most:
+            return None
+        self._made[pod] += 1
+        return self._new(pod)
 
     def release(self, pod: int, model: Model) -> None:
         """Return a resolver after its lookup."""
         self._idle[pod].append(model)
 
+    def forwarder(self, pod: int) -> Forwarder | None:
+        """What passes the queries of a pod on, None for nothing."""
+        plan = self.plan
+        if not plan.through:
+            return None
+        is_own = FORWARDERS[plan.through].captures
+        node = pod if is_own else pod * plan.nodes // plan.count
+        if node not in self._forwarders:
+            between = Between(plan.through, plan.registry)
+            if plan.through == NodeLocalDns.name:
+                text = f"{self._resolv_conf(pod)}nameserver node\n"
+                between = between._replace(text=text, domain=plan.domain)
+            made = model_of(self.resolvers[pod], self._resolv_conf(pod), self._random, between)
+            assert isinstance(made, Forwarder), "its name says so"
+            self._forwarders[node] = made
+        return self._forwarders[node]
+
     def _new(self, pod: int) -> Model:
-        text = self.plan.resolv_confs[pod % len(self.plan.namespaces)]
-        return MODELS[self.resolvers[pod]](text, self._random)
+        return MODELS[self.resolvers[pod]](self._resolv_conf(pod), self._random)
+
+    def _resolv_conf(self, pod: int) -> str:
+        return self.plan.resolv_confs[pod % len(self.plan.namespaces)]
 
     def _wanted(self, target: Target, form: str, random: Random) -> PodLookup:
         pod = random.randrange(self.plan.count)
-        if target.kind == SRV:
-            pod = self._of_srv[pod % len(self._of_srv)]
+        if able := self._able.get(target.kind):
+            pod = able[pod % len(able)]
         whole = meant(target, self.plan.domain)
         if not target.namespace:
-            form = form if form == ABSOLUTE else FULL
+            form = ABSOLUTE if target.kind == REVERSE else form if form == ABSOLUTE else FULL
         elif form == NAME:
             neighbours = self._of.get(target.namespace)
-            if neighbours and target.kind != SRV:
+            if neighbours and not able:
                 pod = neighbours[random.randrange(len(neighbours))]
             else:
                 form = NAMESPACE
@@ -141,7 +179,7 @@ class Pods:
 
 def types_of(kind: str) -> tuple[int, ...]:
     """The types that a pod looks up of a kind of name."""
-    return (RRType.SRV,) if kind == SRV else (RRType.A, RRType.AAAA)
+    return _TYPES.get(kind, (RRType.A, RRType.AAAA))
 
 
 def meant(target: Target, domain: str) -> str:
@@ -180,10 +218,11 @@ def check_names(plan: PodPlan) -> None:
     """Raise LoadError if a name with a search domain is too long for a message, or no program looks it up."""
     kinds = {each.kind for each in plan.targets}
     programs = _spread(plan.resolvers, plan.count)
-    if SRV in kinds and not any(looks_up(each, types_of(SRV)) for each in programs):
-        raise LoadError(
-            "-mix: no pod looks up the kind srv; add a program that does, such as -resolvers go=50,glibc=50"
-        )
+    for kind in sorted(kinds):
+        if not any(looks_up(each, types_of(kind)) for each in programs):
+            raise LoadError(
+                f"-mix: no pod looks up the kind {kind}; add a program that does, such as -resolvers go=50,glibc=50"
+            )
     longest = max(plan.targets, key=lambda each: len(each.labels) + len(each.namespace))
     name = meant(longest, plan.domain)
     for text in plan.resolv_confs:

@@ -31,7 +31,8 @@ from hsdns.wire.iana import Rcode, RRType
 
 EDNS_SIZE: Final = 1232
 NODATA_TTL: Final = 3600  # seconds
-LATER: Final = 0.001  # seconds until the least of a server's replies
+EARLIER: Final = 0.002  # seconds by which a look at what is late is late itself
+LATER: Final = 0.004  # the same, and until the first reply of a server
 BEHIND: Final = 0.05  # seconds that the clock of an event loop is behind, at most
 LEAST_TIMEOUT, MOST_TIMEOUT = 0.25, 5.0  # seconds, after replies have shown how long a server takes
 FEW_REPLIES: Final = 3  # replies that are not enough to show it
@@ -217,7 +218,7 @@ class CAres(Model):
         query.until = self.now + self._timeout(server, query.tries // count)
         if self.tick:
             # A connection begins after a reply, so later than a tick.
-            ticks = ceil((query.until - self._began) / self.tick + LATER * query.is_tcp)
+            ticks = ceil((query.until - self._began) / self.tick - EARLIER + LATER * query.is_tcp)
             query.until = self._began + ticks * self.tick
         cookie = query.has_edns and server not in self._without_cookie and not query.is_tcp
         size = EDNS_SIZE if query.has_edns else 0

@@ -124,8 +124,7 @@ LIBC_TYPES: Final = (RRType.A, RRType.AAAA, RRType.PTR)  # those of getaddrinfo(
 class Model(ABC):
     """One program's resolver, with its state between lookups; `random` is for its random choices.
 
-    The first line of a model's docstring has its version and its source; it stands in docs/resolve.md, as do `used_by`
-    and `keeps`.
+    The first line of a model's docstring has its version and its source; docs/resolve.md has `used_by` and `keeps`.
     """
 
     name: ClassVar[str]
@@ -134,6 +133,7 @@ class Model(ABC):
     types: ClassVar[tuple[int, ...]] = ()  # that the program looks up, () for any
     keeps: ClassVar[Keeps] = Keeps()
     checks_question: ClassVar[bool] = True  # of a reply, besides its ID
+    most_threads: ClassVar[int] = 0  # that look names up at once in a process, 0 for any number
     looks_at_own_address: ClassVar[bool] = False  # and looks up no AAAA without an IPv6 address
     has_ipv6 = True  # whether the pod has an IPv6 address, which is not that of a link
 

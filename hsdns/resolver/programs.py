@@ -208,11 +208,14 @@ class GrpcGo(Go):
 
 
 class NodeLookup(Glibc):
-    """dns.lookup() of Node 20: getaddrinfo() in a pool of four threads; measured, lib/dns.js."""
+    """dns.lookup() of Node 20: getaddrinfo() in two of the four threads of libuv; measured, lib/dns.js."""
 
     name = "node-lookup"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
-    used_by = "Node's dns.lookup, http and net, in Debian images"
+    used_by = "Node's dns.lookup, http and net"
+    most_threads = (
+        2  # half of UV_THREADPOOL_SIZE, slow_work_thread_threshold() of libuv's threadpool.c
+    )
     keeps = Keeps(why="it keeps no answers; open connections of an agent stay in use")
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
@@ -226,7 +229,7 @@ class NodeFetch(NodeLookup):
     """fetch() of Node 20, undici 6: dns.lookup(), of which a connection waits for ten seconds; measured."""
 
     name = "node-fetch"
-    used_by = "Node's fetch and undici, in Debian images"
+    used_by = "Node's fetch and undici"
     types = (RRType.A, RRType.AAAA)
     looks_at_own_address = True
     LONGEST: Final = (
@@ -250,7 +253,7 @@ class PythonSocket(Glibc):
 
     name = "python-socket"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
-    used_by = "CPython's socket, requests, urllib3, in Debian images"
+    used_by = "CPython's socket, requests, urllib3"
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up; for an address the errors are those of gethostbyaddr()."""
@@ -264,12 +267,21 @@ class DotNet(Glibc):
     """System.Net.Dns of .NET Core 3.1 on Linux: getaddrinfo(); measured, pal_networking.c."""
 
     name = "dotnet"
-    # Not PTR: for the name of an address it looks up the addresses of that name, too.
-    types: ClassVar[tuple[int, ...]] = (RRType.A, RRType.AAAA)
-    used_by = ".NET's Dns and HttpClient, in Debian images"
+    types: ClassVar[tuple[int, ...]] = LIBC_TYPES
+    used_by = ".NET's Dns and HttpClient"
     keeps = Keeps(
         why="it keeps no answers; HttpClient keeps using a connection until PooledConnectionLifetime"
     )
+
+    def lookup(self, name: str, types: Sequence[int]) -> Waiting:
+        """Look a name up; GetHostEntry() of an address then looks up the addresses of its name, and can do without."""
+        result = yield from super().lookup(name, types)
+        if types[0] == RRType.PTR and result.addresses:
+            found = result.addresses[0].removesuffix(".")
+            yield from super().lookup(found, (RRType.A, RRType.AAAA))
+        again = result.error == glibc.AGAIN
+        error = "Resource temporarily unavailable" if again else result.error and glibc.NONAME
+        return result._replace(error=error)
 
 
 class _Keeping(Glibc):
@@ -308,7 +320,7 @@ class Java(_Keeping):
     """InetAddress of OpenJDK 17: getaddrinfo() and a cache; measured."""
 
     name = "java"
-    used_by = "Java's InetAddress and HttpClient, in Debian images"
+    used_by = "Java's InetAddress and HttpClient"
     keeps = Keeps(
         30, 30, "the JVM keeps addresses for 30 s (networkaddress.cache.ttl; forever under a security manager)"
     )  # fmt: skip
@@ -319,7 +331,7 @@ class GrpcJava(Java):
     """gRPC Java 1.70, of InetAddress; measured.  It asks for TXT records only with enable_service_config."""
 
     name = "grpc-java"
-    used_by = "gRPC in Java, in Debian images"
+    used_by = "gRPC in Java"
     most_kept = 30.0
     keeps = Keeps(
         77, 77, "it keeps addresses for 30 s, as the JVM does; a failed connect looks up again, less often each time"

@@ -6,7 +6,8 @@ Rule 1: the functions of `socket`, and its sockets, look names up as the C libra
 Rule 2: libraries with a resolver of their own ask the cluster, each in its own way: uvloop, dnspython, pycares (and
         with it aiodns and aiohttp) and gRPC with c-ares.  One that is imported later is led when it is imported.
 Rule 3: what would ask another server raises ClusterError with its name: a function of `_socket` that a module has kept
-        from before, a connection to port 53 or 853, a channel of pycares or gRPC from before, gRPC's native resolver.
+        from before, a connection to port 53 or 853, also of uvloop, a channel of pycares or gRPC from before, gRPC's
+        native resolver, its proxy, and a name at which its server listens.
 Rule 4: at the end all is as before.  Python keeps an audit hook for ever; without a patch it does nothing.
 """
 
@@ -258,12 +259,14 @@ def _guard(event: str, arguments: tuple[Any, ...]) -> None:
                 f"let it call socket.{word}, or use a pod",
             )
     elif word in ("connect", "sendto", "sendmsg"):
-        address = arguments[1]
-        is_dns = isinstance(address, tuple) and address[1:2] and address[1] in DNS_PORTS
-        if is_dns and address[:2] not in [each.server for each in _standing]:
-            _refuse(
-                f"a socket to {address[0]} port {address[1]}", "name none, or use cluster.address"
-            )
+        _check_server(arguments[1])
+
+
+def _check_server(address: Any) -> None:
+    """Refuse the address of another DNS server."""
+    is_dns = isinstance(address, tuple) and address[1:2] and address[1] in DNS_PORTS
+    if is_dns and address[:2] not in [each.server for each in _standing]:
+        _refuse(f"a socket to {address[0]} port {address[1]}", "name none, or use cluster.address")
 
 
 @cache
@@ -289,6 +292,26 @@ def _lead_dnspython(resolver: PodResolver, module: Any, stack: ExitStack) -> Non
     stack.enter_context(replaced.object(of, "read_resolv_conf", read_resolv_conf))
 
 
+class _Changed:
+    """An object with other methods: transports of uvloop take none, and Python does not see their datagrams."""
+
+    def __init__(self, of: Any, **methods: Callable[..., Any]) -> None:
+        self.__dict__ |= {"_of": of, **methods}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+
+def _checked(transport: Any) -> Any:
+    """A transport that sends no datagram to another DNS server."""
+
+    def sendto(data: Any, addr: Any = None) -> None:
+        _check_server(addr)
+        transport.sendto(data, addr)
+
+    return _Changed(transport, sendto=sendto)
+
+
 def _lead_uvloop(resolver: PodResolver, module: Any, stack: ExitStack) -> None:
     """Its loop resolves names in compiled code, so it gets addresses."""
     plain = {each: getattr(module.Loop, each) for each in ("create_connection", "create_server")}
@@ -312,7 +335,13 @@ def _lead_uvloop(resolver: PodResolver, module: Any, stack: ExitStack) -> None:
     ) -> Any:
         if options.get("ssl") and host:
             options.setdefault("server_hostname", host)
+        if local := options.get("local_addr"):
+            options["local_addr"] = (
+                (await numbers(self, local[0], local[1], options))[0],
+                local[1],
+            )
         *others, last = await numbers(self, host, port, options)
+        _check_server((last, port))
         for each in others:
             with suppress(OSError):
                 return await plain["create_connection"](self, factory, each, port, **options)
@@ -333,7 +362,16 @@ def _lead_uvloop(resolver: PodResolver, module: Any, stack: ExitStack) -> None:
             each and ((await numbers(self, each[0], each[1], options))[0], *each[1:])
             for each in (local_addr, remote_addr)
         ]
-        return await endpoint(self, factory, *addresses, **options)
+        _check_server(addresses[1])
+
+        def make() -> Any:
+            made.append(factory())
+            begin = made[0].connection_made
+            return _Changed(made[0], connection_made=lambda transport: begin(_checked(transport)))
+
+        made: list[Any] = []
+        transport, _ = await endpoint(self, make, *addresses, **options)
+        return _checked(transport), made[0]
 
     led = (getaddrinfo, getnameinfo, create_connection, create_server, create_datagram_endpoint)
     for each in led:
@@ -378,8 +416,10 @@ def _lead_pycares(resolver: PodResolver, module: Any, stack: ExitStack) -> None:
 # A target of gRPC that it looks up: [dns:[//SERVER/]]NAME[:PORT]
 _TARGET: Final = re.compile(
     r"(?:dns:(?://(?P<server>[^/]*)/)?)?(?!(?:unix|ipv4|ipv6|vsock|xds|unix-abstract):)"
-    r"(?P<name>[^:/\[\]]+)(?::(?P<port>\w+))?"
+    r"(?P<name>[^:/\[\]]+)(?::(?P<port>\w+))?",
+    re.IGNORECASE,
 )
+_PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")  # that gRPC reads, in lower case only
 
 
 def _lead_grpc(resolver: PodResolver, module: Any, stack: ExitStack) -> None:
@@ -392,6 +432,9 @@ def _lead_grpc(resolver: PodResolver, module: Any, stack: ExitStack) -> None:
     def start(self: Any, target: Any, options: Any, *rest: Any, **named: Any) -> None:
         text = target.decode() if isinstance(target, bytes) else target
         found = name_in(text)
+        for each in filter(os.environ.get, _PROXIES):
+            if ("grpc.enable_http_proxy", 0) not in (options or ()):
+                _refuse(f"gRPC's proxy for {text}", f"unset {each}")
         if found is not None:
             server = "{}:{}".format(*resolver.server)
             port = f":{found['port']}" if found["port"] else ""
@@ -418,6 +461,20 @@ def _lead_grpc(resolver: PodResolver, module: Any, stack: ExitStack) -> None:
     stack.enter_context(replaced.object(module.Channel, "__init__", start))
 
 
+def _lead_grpc_server(resolver: PodResolver, module: Any, stack: ExitStack) -> None:
+    server = getattr(module, "_Server", None) or module.Server
+    for name in ("add_insecure_port", "add_secure_port"):
+        plain = getattr(server, name)
+
+        def listen(self: Any, address: Any, *rest: Any, plain: Any = plain) -> Any:
+            found = _TARGET.fullmatch(address.decode() if isinstance(address, bytes) else address)
+            if found is not None and not resolver.known(found["name"]):
+                _refuse(f"a server of gRPC at {found['name']}", "name its address")
+            return plain(self, address, *rest)
+
+        stack.enter_context(replaced.object(server, name, listen))
+
+
 LIBRARIES: Final[dict[str, Callable[[PodResolver, Any, ExitStack], None]]] = {
     "dns.resolver": _lead_dnspython,
     "dns.asyncresolver": _lead_dnspython,
@@ -425,6 +482,8 @@ LIBRARIES: Final[dict[str, Callable[[PodResolver, Any, ExitStack], None]]] = {
     "pycares": _lead_pycares,
     "grpc._channel": _lead_grpc,
     "grpc.aio._channel": _lead_grpc,
+    "grpc._server": _lead_grpc_server,
+    "grpc.aio._server": _lead_grpc_server,
 }
 
 

@@ -19,7 +19,7 @@ PICTURE: dict[str, Any] = json.loads(
 EMPTY: dict[str, Any] = {
     **PICTURE,
     "rates": {"queries_per_second": 0.0, "table_share": None, "by_type": {}, "by_rcode": {}, "exact": True},
-    **{name: [] for name in ("past", "failing", "changes", "slowest", "search_waste", "upstreams")},
+    **{name: [] for name in ("past", "failing", "faults", "changes", "slowest", "search_waste", "upstreams")},
 }  # fmt: skip
 
 
@@ -40,6 +40,8 @@ def test_lists() -> None:
         ["10.244.2.9", "4,590", "6,120"],
         ["such", "as", "payments.example.net.shop.svc.cluster.local."],
         ["192.0.2.54:53", "1.10", "2", "411"],
+        ["lossy", "1,204", "4", "min", "12", "s"],
+        ["drop", "type", "AAAA", "share", "0.3"],
     ):
         assert row in [line.split() for line in lines]
     assert lines[1:4] == [
@@ -78,15 +80,15 @@ def test_no_line_is_wider_and_no_name_is_cut(width: int) -> None:
     assert "…" not in "".join(lines[4:]) or width < 80
 
 
-@pytest.mark.parametrize("height", [24, 30, 36, 60])
+@pytest.mark.parametrize("height", [28, 30, 36, 60])
 def test_it_fits_the_height_and_shows_each_list(height: int) -> None:
     picture = deepcopy(PICTURE)
-    for name in ("failing", "changes", "slowest", "search_waste", "upstreams"):
+    for name in ("failing", "faults", "changes", "slowest", "search_waste", "upstreams"):
         picture[name] = [{**picture[name][0], **rename(name, number)} for number in range(8)]
     lines = drawn(picture, 80, height)
     assert len(lines) <= height
     titles = [line for line in lines if line.endswith("──")]
-    assert len(titles) == 5
+    assert len(titles) == 6
     if height < 60:
         assert " of 8) ──" in lines[5]
 

@@ -24,6 +24,7 @@ CONTROL, FAULTS, RECORD = (
     [*fences(ROOT / "docs" / f"{name}.md")] for name in ("control", "faults", "record")
 )
 TROUBLES = [*fences(ROOT / "tests" / "docs" / "troubleshooting.md")]
+FAULTS += fences(ROOT / "tests" / "docs" / "faults.md")
 FOLDER = "XDG_RUNTIME_DIR"  # where the control socket of a server is
 pytestmark = pytest.mark.sockets
 

@@ -31,6 +31,7 @@ DEMO = ROOT / "hsdns" / "demo"
 PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "tests/docs/explain.md",
+    ROOT / "tests/docs/faults.md",
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
 ]

@@ -16,7 +16,7 @@ from tests.docs.test_examples import Fence, as_pattern, fences
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "testing.md"
-FENCES = [*fences(PAGE)]
+FENCES = [*fences(PAGE), *fences(ROOT / "tests" / "docs" / "testing.md")]
 
 pytestmark = [pytest.mark.slow, pytest.mark.sockets]
 

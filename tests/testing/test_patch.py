@@ -240,10 +240,14 @@ def test_grpc(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
             with grpc.insecure_channel(f"{target}:{port}") as channel:
                 grpc.channel_ready_future(channel).result(30)
         cluster.queries.assert_asked("here.default.svc.cluster.local", "A", times=3)
-        with pytest.raises(
-            ClusterError, match=r"a channel of gRPC to dns://192\.0\.2\.53/x would query"
-        ):
-            grpc.insecure_channel("dns://192.0.2.53/x")
+        with pytest.raises(ClusterError, match=r"a channel of gRPC to DNS://192\.0\.2\.53/x would"):
+            grpc.insecure_channel("DNS://192.0.2.53/x")
+        with pytest.raises(ClusterError, match=r"a server of gRPC at x would"):
+            grpc.server(ThreadPoolExecutor(1)).add_insecure_port("x:0")
+        monkeypatch.setenv("http_proxy", "http://proxy:3128")
+        with pytest.raises(ClusterError, match="gRPC's proxy for here:1 would query"):
+            grpc.insecure_channel("here:1")
+        monkeypatch.delenv("http_proxy")
         monkeypatch.setenv("GRPC_DNS_RESOLVER", "native")
         with pytest.raises(ClusterError, match="gRPC's native resolver for here:1 would query"):
             grpc.insecure_channel("here:1")
@@ -275,7 +279,7 @@ def test_nothing_leaves_the_machine(tmp_path: Path) -> None:
         pytest.skip("strace is not installed")
     program = (
         "import asyncio, socket, uvloop, dns.resolver\n"
-        "from hsdns.testing import Cluster\n"
+        "from hsdns.testing import Cluster, ClusterError\n"
         "with Cluster() as cluster, cluster.patch():\n"
         "    for name in ('gethostbyname', 'gethostbyaddr', 'gethostbyname_ex', 'getfqdn', 'create_connection'):\n"
         "        for host in ('nothing.example.org', '192.0.2.9', socket.gethostname()):\n"
@@ -285,19 +289,19 @@ def test_nothing_leaves_the_machine(tmp_path: Path) -> None:
         "        with asyncio.Runner(loop_factory=make) as runner:\n"
         "            try: runner.run(runner.get_loop().create_connection(asyncio.Protocol, 'nothing.example.org', 9))\n"
         "            except OSError: pass\n"
+        "    async def send(**to):\n"
+        "        loop = asyncio.get_running_loop()\n"
+        "        transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, ('127.0.0.1', 0), **to)\n"
+        "        transport.sendto(b'x', ('192.0.2.53', 53))\n"
+        "    for to in ({}, {'remote_addr': ('192.0.2.53', 53)}):\n"
+        "        try: uvloop.run(send(**to))\n"
+        "        except ClusterError: pass\n"
         "    try: dns.resolver.resolve('nothing.example.org')\n"
         "    except dns.resolver.NXDOMAIN: print('done')\n"
     )
     log = tmp_path / "log"
-    command: list[str | Path] = [
-        strace,
-        "-f",
-        "-qq",
-        "-e",
-        "trace=connect,sendto,sendmsg,sendmmsg",
-        "-o",
-        log,
-    ]
+    calls = "trace=connect,sendto,sendmsg,sendmmsg"
+    command: list[str | Path] = [strace, "-f", "-qq", "-e", calls, "-o", log]
     done = subprocess.run(
         [*command, sys.executable, "-c", program], capture_output=True, text=True, check=False
     )

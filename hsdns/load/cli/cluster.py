@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass, field
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from hsdns.assemble import Configuration
@@ -28,13 +29,16 @@ from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT
 from hsdns.load.cluster.churn import NAMESPACE, Churn, OwnNamespace, Rates, Size
 from hsdns.load.cluster.job import ApiWriter
+from hsdns.load.cluster.names import cluster_targets
 from hsdns.load.errors import LoadError
+from hsdns.load.pods import PodPlan, check_names, resolv_confs
 from hsdns.load.questions import ABSENT, Question, Questions
 from hsdns.load.verify.follow import Event, Follower
 from hsdns.load.verify.prober_process import Place, ProberProcess
 from hsdns.load.verify.propagation import Propagation
 from hsdns.load.verify.truth import BEAT, Truth
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.resolver.forwarders import FORWARDERS
 from hsdns.sources.api_access import ApiAccess
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.synthetic import Synthetic
@@ -46,6 +50,8 @@ if TYPE_CHECKING:
     from hsdns.server.runtime import ServerRuntime
     from hsdns.wire.message import Query
 
+_SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server anyway
+PODS_OF_NODE: Final = 110  # the kubelet's maxPods
 PATIENCE: Final = 60.0  # seconds for the cluster
 SILENT: Final = 3.0  # seconds of the preparation after which its steps are told
 SWITCH_INTERVAL: Final = 0.0005  # seconds that another thread may hold the interpreter
@@ -328,3 +334,39 @@ def following_changes(
         )
         yield Following(prober, propagation)
         truth.follow = lambda key, state, time, version: None
+
+
+def pod_plan(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
+    """The pods of -pods, and the names that they look up; raise LoadError."""
+    flags, count = settings.flags, settings.flags.pods or 0
+    if len(blocks) != 1:
+        raise LoadError(
+            f"-pods needs one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
+        )
+    answer_set = blocks[0].answer_set()
+    zone, targets, weights = cluster_targets(
+        answer_set, flags.external, settings.mix, flags.zipf, flags.seed
+    )
+    domain = zone.to_text().rstrip(".")
+    namespaces = sorted(label.decode("latin-1") for label in answer_set.exposed_namespaces())
+    namespaces = namespaces[:count]
+    options = dict(each.partition(":")[::2] for each in flags.resolv_options)
+    registry: dict[str, list[str]] = {}
+    if flags.through and FORWARDERS[flags.through].captures:
+        registry = blocks[0].registry(domain)
+    plan = PodPlan(
+        count,
+        namespaces,
+        resolv_confs(namespaces, _SERVER, domain, flags.node_search, options),
+        domain,
+        flags.resolvers,
+        flags.forms_,
+        targets,
+        weights,
+        flags.seed,
+        flags.through,
+        min(count, flags.nodes or ceil(count / PODS_OF_NODE)),
+        registry,
+    )
+    check_names(plan)
+    return plan

@@ -54,9 +54,10 @@ from hsdns.load.cli.settings import LoadFlags, LoadSettings, read_settings
 from hsdns.load.errors import LoadError, naming_files
 from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, queries_for
 from hsdns.load.limits import Limit
-from hsdns.load.pods import PodPlan, check_names, resolv_confs
 from hsdns.load.questions import LABEL_LEN, Question, Questions, read_queries
 from hsdns.load.schedule import Portion, Stage
+from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.wire import counted
 from hsdns.wire.name import MAX_NAME_LEN
 
 if TYPE_CHECKING:
@@ -523,9 +524,6 @@ def _api() -> JobApi:
     return JobApi(source, read_namespace())
 
 
-_SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server anyway
-
-
 def questions_of(settings: LoadSettings, blocks: Sequence[Kubernetes] = ()) -> Questions:
     """The questions; raise LoadError or OSError.  `blocks` are those of the cluster, if there is one."""
     found, flags = _questions(settings, blocks), settings.flags
@@ -546,7 +544,9 @@ def _questions(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> Question
     if replay is not None:
         return Questions(replay.questions, recorded=replay.recorded)
     if flags.pods is not None:
-        return Questions([], seed=flags.seed, pods=_pods(settings, blocks))
+        from hsdns.load.cli.cluster import pod_plan
+
+        return Questions([], seed=flags.seed, pods=pod_plan(settings, blocks))
     answer_sets = [block.answer_set() for block in blocks]
     return cluster_questions(answer_sets, settings.mix, flags.zipf, flags.seed, settings.mixes)
 
@@ -558,37 +558,6 @@ def _read_queries(path: str) -> list[Question]:
         return read_queries(file, path)
 
 
-def _pods(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
-    from hsdns.load.cluster.names import cluster_targets
-
-    flags, count = settings.flags, settings.flags.pods or 0
-    if len(blocks) != 1:
-        raise LoadError(
-            f"-pods needs one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
-        )
-    answer_set = blocks[0].answer_set()
-    zone, targets, weights = cluster_targets(
-        answer_set, flags.external, settings.mix, flags.zipf, flags.seed
-    )
-    domain = zone.to_text().rstrip(".")
-    namespaces = sorted(label.decode("latin-1") for label in answer_set.exposed_namespaces())
-    namespaces = namespaces[:count]
-    options = dict(each.partition(":")[::2] for each in flags.resolv_options)
-    plan = PodPlan(
-        count,
-        namespaces,
-        resolv_confs(namespaces, _SERVER, domain, flags.node_search, options),
-        domain,
-        flags.resolvers,
-        flags.forms_,
-        targets,
-        weights,
-        flags.seed,
-    )
-    check_names(plan)
-    return plan
-
-
 def in_words(settings: LoadSettings, questions: Questions) -> str:
     """A description of the questions, for the report."""
     pods, flags = questions.pods, settings.flags
@@ -596,6 +565,10 @@ def in_words(settings: LoadSettings, questions: Questions) -> str:
         resolvers = ", ".join(f"{name} {share}" for name, share in pods.resolvers.items())
         kinds = ", ".join(dict.fromkeys(each.kind for each in pods.targets))
         where = f"{pods.count} pods ({resolvers}) in {len(pods.namespaces)} namespaces"
+        if pods.through:
+            is_own = FORWARDERS[pods.through].captures
+            where += f" through {pods.through}"
+            where += "" if is_own else f" on {counted(pods.nodes, 'node')}"
         return f"lookups of {where}, {len(pods.targets)} names: {kinds}"
     count, is_replay = len(settings.clients), settings.replay is not None
     own = (

@@ -61,6 +61,8 @@ from hsdns.load.send.processors import AUTO, NONE
 from hsdns.load.verify.message import MOST_TTL
 from hsdns.load.verify.verifier import SLACK
 from hsdns.resolver import MODELS, looks_up
+from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders.coredns import NodeLocalDns
 from hsdns.wire.name import Name
 
 PERFDATA: Final = "perfdata"
@@ -71,6 +73,7 @@ DO_SIZE: Final = 1232  # octets; what fits into a packet of IPv6
 PROBES: Final = 0.1  # of the queries
 MOST_PODS: Final = 100_000
 POD_SOCKETS: Final = 64
+BETWEEN_TIMEOUT: Final = 5.0  # seconds: the longest wait of a forwarder that ends a query
 FASTEST: Final = 1_000_000.0
 _NUMBERS: Final = ("ndots", "timeout", "attempts")
 _OPTIONS: Final = (
@@ -243,6 +246,11 @@ class LoadFlags(ReportCommand):
     forms_: Annotated[dict[str, int], _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name")
     ] = field(default_factory=partial(dict, FORMS))
     external: Annotated[list[str], _names("external", "names outside of the cluster that pods look up", "NAME...")] = []
+    through: Annotated[str, flag("what the queries of the pods of a node go through", "NAME", choices=tuple(FORWARDERS))
+    ] = ""
+    nodes: Annotated[int | None, _count(
+        "nodes of the pods, each with a forwarder of -through (default: one for each 110 pods)", MOST_PODS)
+    ] = None
     resolv_options: Annotated[list[str], flag(
         "options of the pods' resolv.conf (default ndots:5)", "OPTION...", read=_resolv_options)] = []
     node_search: Annotated[list[str], _names(
@@ -372,7 +380,10 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("churn-api", "churn-kinds"), ("churn",)),
     "probes": ("verify",),
     **dict.fromkeys(("api", "verify", "mix", "zipf", "pods"), _CLUSTER),
-    **dict.fromkeys(("resolvers", "forms", "external", "resolv-options", "node-search"), ("pods",)),
+    **dict.fromkeys(
+        ("resolvers", "forms", "external", "through", "resolv-options", "node-search"), ("pods",)
+    ),
+    "nodes": ("through",),
     **dict.fromkeys(("speed", "replay-port", "replay-broken"), ("replay",)),
     "knee-limits": ("find-knee",),
     "part": ("coordinate",),
@@ -398,6 +409,7 @@ _EXCLUDED: Final = (
      f"-{{}} is for all queries, but resolvers have their own ways: -resolv-options edns0 is for glibc; {_OUT}"),
     ("pods", ("timeout",), f"-{{}} is for queries, but resolvers have their own: -resolv-options timeout:2; {_OUT}"),
     ("pods", STREAM_FLAGS, "-{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
+    ("through", ("part", "job"), f"-{{}}: each generator would have its own caches of -through; {_OUT}"),
     ("clients", ("pods", "sockets", "connections"), f"-{{}}: each client of -clients has its own; {_OUT}"),
     ("random-labels", ("verify", "pods"), f"-{{}} is about names that there are; {_OUT}"),
     ("do", ("pods", "replay"), f"-{{}}: its queries carry their own flags; {_OUT}"),
@@ -490,6 +502,11 @@ def _check_together(flags: LoadFlags) -> None:
     for name, others, sentence in _EXCLUDED:
         for other in filter(flags.uses, others if flags.uses(name) else ()):
             raise FlagError(sentence.format(other))
+    if flags.through == NodeLocalDns.name and flags.external:
+        raise FlagError(
+            "-external: names outside the cluster go from nodelocaldns to the nameservers of its node, which this load "
+            f"does not have; {_OUT}"
+        )
     if flags.churn_api and flags.conf is None:
         raise FlagError(f"-churn-api needs -conf, {_API}")
 
@@ -549,9 +566,10 @@ def _mixes(flags: LoadFlags, mix: dict[str, int] | None) -> list[dict[str, int]]
 
 
 def _longest_timeout(flags: LoadFlags) -> float:
-    """Seconds after which a query of the pods is lost: the longest wait of their resolvers."""
+    """Seconds after which a query of the pods is lost: the longest wait of their resolvers, and of a forwarder."""
     text = f"options {' '.join(flags.resolv_options)}"
-    return float(max(MODELS[name].read(text).timeout for name in flags.resolvers))
+    own = max(MODELS[name].read(text).timeout for name in flags.resolvers)
+    return max(own, BETWEEN_TIMEOUT) if flags.through else float(own)
 
 
 def _replay(flags: LoadFlags) -> Replay | None:

@@ -17,7 +17,7 @@ from hsdns.cluster.address import is_reverse
 from hsdns.cluster.schema import POD, SVC
 from hsdns.cluster.value import HEADLESS
 from hsdns.load.errors import LoadError
-from hsdns.load.pods import EXTERNAL, Target
+from hsdns.load.pods import EXTERNAL, REVERSE, TXT, Target
 from hsdns.load.questions import ABSENT, Question, Questions, read_shares, zipf
 from hsdns.wire.iana import RRType
 from hsdns.wire.name import Name
@@ -32,19 +32,22 @@ KINDS: Final[Mapping[str, int]] = {
     "srv": 10,  # the ports of a Service
     "endpoint": 10,  # one endpoint of a Service
     "pod": 0,  # a pod by its address; only if the Corefile has `pods`
-    "reverse": 10,  # an address
+    REVERSE: 10,  # an address
     ABSENT: 10,  # a Service that does not exist
 }
 MOST: Final = 200_000  # names of each kind
 _ABSENT_NAMES: Final = 4  # in each namespace
 
 
-# The same for lookups of pods: names with addresses, ports of Services, and names outside the cluster, if any.
+# The same for lookups of pods: names with addresses, ports of Services, addresses, TXT records of Services, of which
+# there are none, and names outside the cluster, if any.
 POD_KINDS: Final[Mapping[str, int]] = {
     "service": 50,
     "headless": 20,
     "endpoint": 10,
     "srv": 0,
+    REVERSE: 0,
+    TXT: 0,
     ABSENT: 10,
     EXTERNAL: 10,
 }
@@ -108,11 +111,17 @@ def cluster_targets(
     known: set[Name] = set()
     for question in _questions(answer_set):
         name, _, kind = question[:3]
-        if kind in POD_KINDS and name not in known and name.longest_of(zones) == zone:
-            known.add(name)
+        if kind not in POD_KINDS or name in known or len(by_kind[kind]) == MOST:
+            continue
+        known.add(name)
+        if kind == REVERSE:
+            by_kind[kind].append(Target(name.to_text().removesuffix("."), "", kind))
+        elif name.longest_of(zones) == zone:
             *labels, namespace, _ = (label.decode("latin-1") for label in name.below(zone))
-            if len(by_kind[kind]) < MOST:
-                by_kind[kind].append(Target(".".join(labels), namespace, kind))
+            by_kind[kind].append(Target(".".join(labels), namespace, kind))
+    if (mix or POD_KINDS).get(TXT):
+        services = by_kind["service"] + by_kind["headless"]
+        by_kind[TXT] = [Target(each.labels, each.namespace, TXT) for each in services]
     return zone, *_weighted(by_kind, mix, POD_KINDS, exponent, seed)
 
 
@@ -157,7 +166,7 @@ def _questions(answer_set: AnswerSet, *, with_pods: bool = False) -> Iterator[Qu
         for rrset in answer_set.of_zone(zone):
             owner, qtype = rrset[0].owner, rrset[0].rrtype
             if qtype == RRType.PTR and is_reverse(owner):
-                yield Question(owner, qtype, "reverse")
+                yield Question(owner, qtype, REVERSE)
                 continue
             labels = owner.below(zone) if owner.is_at_or_below(zone) else ()
             if len(labels) < 3 or labels[-1] != SVC:

@@ -153,7 +153,8 @@ def _lookup_part(part: LookupPartReport, figures: str) -> str:
         if part.ends[end]:
             ends.append(f"{share(part.ends[end], count)} {word}")
     queries = [f"{part.queries} queries", f"{share(part.wasted, part.queries)} for other names"]
-    queries += _counted({"sent again": part.again, "over TCP": part.over_tcp}, "{count} {word}")
+    counts = {"sent again": part.again, "over TCP": part.over_tcp, "answered on the way": part.kept}
+    queries += _counted(counts, "{count} {word}")
     queries.append(f"median {part.median_queries}, at most {part.most_queries} each")
     return f"{', '.join(ends)}{figures}; {', '.join(queries)}"
 

@@ -1,20 +1,23 @@
 """Looks up names on schedule, like the resolvers of pods: open loop, with the models of resolver/ in real time.
 
-Path: process.py -> here; load/pods.py chooses pods and names, resolver/ the queries of a lookup -> udp.py,
-      connection.py.
+Path: process.py -> here; load/pods.py chooses pods and names, resolver/ the queries of a lookup, and of the forwarder
+      that it goes through -> udp.py, connection.py.
 Rule 1: a lookup begins when it is due, regardless of earlier ones.  A model's clock advances by due times, times of
         arrival and ends of waits, not by when this process handles them; the difference is reported as lateness.
 Rule 2: each query, including a retry, has a unique pair of socket and ID, so that it is known which one was answered.
         Its source port is not the one that a pod would use.
 Rule 3: a question is reported when it is first sent; its group is the kind of name, or SEARCH.
+Rule 4: a forwarder's connections stay open between lookups.  The nameserver of its node, which is not under test,
+        answers NXDOMAIN.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 import msgspec
@@ -27,6 +30,7 @@ from hsdns.load.schedule import SECOND
 from hsdns.load.send.connection import Connection, Connections, FramedSession, Link, QueryResult
 from hsdns.load.send.loop import Query, Scheduled
 from hsdns.resolver import cares, dnspython, glibc, go, hickory, jndi, musl, nginx
+from hsdns.resolver.forwarders.forwarder import Forwarder
 from hsdns.resolver.model import (
     CLOSED,
     Answer,
@@ -39,10 +43,12 @@ from hsdns.resolver.model import (
     wire_of,
 )
 from hsdns.wire.decode import BadReply
+from hsdns.wire.iana import Rcode
 from hsdns.wire.name import Name
 
 MOST_LOOKUPS: Final = 16  # begun in a turn
 LONGEST_WAIT: Final = 20_000_000  # maximum nanoseconds of one wait
+NOT_THERE: Final = Answer(Rcode.NXDOMAIN)
 # Nanoseconds, in addition to the timeout of a query, until the last lookup must have ended.
 DRAIN: Final = 7 * SECOND
 _NO_NAME: Final = frozenset(
@@ -61,27 +67,40 @@ def end_of(result: Result) -> str:
     return NONE if result.error in _NO_NAME else FAILED
 
 
-class _Running(msgspec.Struct, eq=False):
-    """A lookup in progress."""
+class _Asker(msgspec.Struct, eq=False, kw_only=True):
+    """What sends queries: a lookup, or a forwarder."""
 
+    deadline: float | None = None  # when it continues without an answer, in seconds
+    connections: dict[str, Connection] = {}
+
+
+class _Running(_Asker):
+    """A lookup in progress; `number` tells it apart."""
+
+    number: int
     wanted: PodLookup
     model: Model
     waiting: Waiting
     figures: Lookup
-    deadline: float | None = None  # when it continues without an answer, in seconds
     seen: set[tuple[str, int]] = set()
-    connections: dict[str, Connection] = {}
+
+
+class _Between(_Asker):
+    """A forwarder; `is_busy` while it goes on."""
+
+    forwarder: Forwarder
+    is_busy: bool = False
 
 
 class PodQuery(Query, kw_only=True):
-    """A query of a lookup."""
+    """A query of a lookup, or of a forwarder."""
 
-    running: _Running
+    asker: _Asker
     packet: Packet
 
 
 class _LookupConnections(Connections):
-    """The TCP connections of lookups, after truncated replies."""
+    """The TCP connections of lookups, after truncated replies, and of forwarders."""
 
     def __init__(self, open_link: Callable[[Connection], Link], sender: PodSender) -> None:
         super().__init__(open_link)
@@ -89,7 +108,7 @@ class _LookupConnections(Connections):
 
     def ask(self, query: PodQuery) -> None:
         """Send a query; raise OSError if this machine has no socket left."""
-        connections, port = query.running.connections, query.packet.port
+        connections, port = query.asker.connections, query.packet.port
         connection = connections.get(port)
         if connection is None:
             connection = Connection(FramedSession())
@@ -98,14 +117,21 @@ class _LookupConnections(Connections):
         if connection in self._open:
             connection.ask(query)
             self.mark_dirty(connection)
-        else:
+        elif isinstance(query.asker, _Running):
             self._sender.ended(query, b"", LOST)
+        else:  # it hears so when it sends
+            self._sender.unconnected.append(query)
 
     def deliver(self, connection: Connection, found: list[QueryResult]) -> None:
         """Pass replies on."""
         for query, message, _ in found:
             if query is not None and message is not None:
                 self._sender.ended(query, message, self._sender.clock())
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in list(self._open):
+            self.end(connection)
 
     def end(self, connection: Connection, why: str = "") -> None:
         """Close a connection, and continue its lookup; calling it again has no effect."""
@@ -128,10 +154,16 @@ class PodSender(Scheduled):
     timeout: int
     _last: int = 0  # when the last lookup so far was due
     # Seconds from the begin, and a number so that no lookups are compared.
-    _timers: list[tuple[float, int, _Running]] = field(default_factory=list)
+    _timers: list[tuple[float, bool, int, _Asker]] = field(default_factory=list)
     _timer_count: int = 0
-    _running: set[_Running] = field(default_factory=set)
-    _unconnected: deque[PodQuery] = field(default_factory=deque)
+    _running: dict[int, _Running] = field(default_factory=dict)
+    _lookups: int = 0
+    _queues: defaultdict[int, deque[tuple[PodLookup, Lookup]]] = field(
+        default_factory=lambda: defaultdict(deque)
+    )  # of pods whose threads are all in use
+    _between: dict[int, _Between] = field(default_factory=dict)  # by the identity of its forwarder
+    _groups: dict[str, str] = field(default_factory=dict)  # of names that programs want of them
+    unconnected: deque[PodQuery] = field(default_factory=deque)
     _questions: dict[tuple[str, int, str], int] = field(default_factory=dict)
     _octets: dict[tuple[object, ...], bytes] = field(default_factory=dict)
     _answers: RecentReplies[Answer] = field(default_factory=RecentReplies)
@@ -143,9 +175,15 @@ class PodSender(Scheduled):
     def give_up(self) -> None:
         """Count the lookups that have not ended, but not those of a run that ended early: they had too little time."""
         now = self.clock()
-        for running in sorted(self._running, key=lambda each: each.figures.planned):
-            if running.figures.planned + self._drain <= now:
-                self._end(running, UNFINISHED, now)
+        waiting = [figures for queue in self._queues.values() for _, figures in queue]
+        found = [*(each.figures for each in self._running.values()), *waiting]
+        for figures in sorted(found, key=lambda each: each.planned):
+            if figures.planned + self._drain <= now:
+                self._report(figures, UNFINISHED, now)
+        self._running.clear()
+        for between in self._between.values():
+            between.is_busy = True  # and sends no more
+        self.streams.close()
 
     def send_due(self, now: int) -> int | None:
         """Begin the lookups that are due; return when there is something to do."""
@@ -157,11 +195,8 @@ class PodSender(Scheduled):
                 break
             planned = self._last = pace.due
             wanted = next(self.wanted)
-            model = self.pods.take(wanted.pod)
-            figures = Lookup(model.name, wanted.form, planned=planned, began=now)
-            running = _Running(wanted, model, model.lookup(wanted.name, wanted.types), figures)
-            self._running.add(running)
-            self._resume(running, None, planned)
+            name = self.pods.resolvers[wanted.pod]
+            self._start(wanted, Lookup(name, wanted.form, planned=planned, began=now), planned)
             pace.advance()
             now = self.clock()
         if pace.due is None and (not self._running or now > self._last + self._drain):
@@ -172,6 +207,18 @@ class PodSender(Scheduled):
         if self._timers:
             until = min(until, begin + round(self._timers[0][0] * SECOND))
         return until
+
+    def _start(self, wanted: PodLookup, figures: Lookup, at: int) -> None:
+        """Begin a lookup, or let it wait for a thread of its pod."""
+        model = self.pods.take(wanted.pod)
+        if model is None:
+            self._queues[wanted.pod].append((wanted, figures))
+            return
+        self._lookups = number = self._lookups + 1
+        waiting = model.lookup(wanted.name, wanted.types)
+        running = _Running(number=number, wanted=wanted, model=model, waiting=waiting, figures=figures)  # fmt: skip
+        self._running[number] = running
+        self._resume(running, None, at)
 
     def _resume(
         self, running: _Running, arrival: Arrival | None, at: int, seconds: float | None = None
@@ -185,36 +232,76 @@ class PodSender(Scheduled):
         try:
             deadline = running.waiting.send(arrival)
         except StopIteration as end:
+            del self._running[running.number]
             self._send(running, at)
             self._end(running, end_of(end.value), at)
             return
+        self._wake_at(running, deadline)
         self._send(running, at)
-        if running in self._running:
-            running.deadline = deadline
-            if deadline is not None:  # None: glibc waits for TCP without a limit
-                self._timer_count += 1
-                heappush(self._timers, (deadline, self._timer_count, running))
+
+    def _wake_at(self, asker: _Asker, deadline: float | None) -> None:
+        asker.deadline = deadline
+        if deadline is not None:  # None: glibc waits for TCP without a limit
+            self._timer_count += 1
+            is_later = isinstance(asker, _Between)  # than a lookup whose wait is over, too
+            heappush(self._timers, (deadline, is_later, self._timer_count, asker))
+
+    def _pass_on(
+        self, of: _Between, at: int, arrival: Arrival | None = None, seconds: float | None = None
+    ) -> None:
+        """Continue a forwarder with what arrived, send its queries, and give its replies to lookups; see _resume()."""
+        forwarder = of.forwarder
+        now = (at - self._begin) / SECOND if seconds is None else seconds
+        forwarder.now = max(now, forwarder.now)
+        if arrival is not None:
+            forwarder.take(arrival)
+        if of.is_busy:
+            return
+        of.is_busy = True
+        while True:
+            forwarder.wake()
+            packets, forwarder.outbox[:] = list(forwarder.outbox), []
+            for packet in packets:
+                if packet.server:
+                    forwarder.take((packet, NOT_THERE))
+                else:
+                    self._ask(of, packet, self._groups.get(packet.name, SEARCH), at)
+            if forwarder.replies:
+                query, answer = forwarder.replies.popleft()
+                port, _, number = query.port.partition("/")
+                running = self._running.get(int(number))
+                if running is not None:
+                    self._resume(running, (query._replace(port=port), answer), at, seconds)
+            elif not forwarder.outbox:
+                break
+        of.is_busy = False
+        if forwarder.due != (inf if of.deadline is None else of.deadline):
+            self._wake_at(of, None if forwarder.due == inf else forwarder.due)
 
     def expire(self, now: int) -> None:
         """Continue lookups whose wait is over or that got no connection, and count lost queries."""
-        while self._unconnected:
-            query = self._unconnected.popleft()
+        while self.unconnected:
+            query = self.unconnected.popleft()
             self._resume_with(query, CLOSED, query.sent)
         timers, begin = self._timers, self._begin
         while timers and (at := begin + round(timers[0][0] * SECOND)) <= now:
-            deadline, _, running = heappop(timers)
-            if running in self._running and running.deadline == deadline:
-                running.deadline = None
-                self._resume(running, None, at, deadline)
+            deadline, *_, asker = heappop(timers)
+            if asker.deadline == deadline:
+                asker.deadline = None
+                if isinstance(asker, _Between):
+                    self._pass_on(asker, at, seconds=deadline)
+                elif isinstance(asker, _Running):
+                    self._resume(asker, None, at, deadline)
         self.streams.flush()
         super().expire(now)
 
     def _send(self, running: _Running, at: int) -> None:
         """Send the packets in a model's outbox, which were due at a time."""
         packets, running.model.outbox[:] = list(running.model.outbox), []
-        figures = running.figures
+        figures, between = running.figures, self._between_of(running.wanted.pod)
         for packet in packets:
             is_meant = packet.name == running.wanted.meant
+            group = running.wanted.kind if is_meant else SEARCH
             is_stream = packet.transport == "tcp"
             key = (packet.name, packet.rrtype)
             figures.queries += 1
@@ -223,19 +310,40 @@ class PodSender(Scheduled):
             figures.again += not is_stream and key in running.seen
             if not is_stream:
                 running.seen.add(key)
-            question = self._question(packet, running.wanted.kind if is_meant else SEARCH)
-            octets = self._message(packet)
-            query = PodQuery(octets, question, at, self.clock(), running=running, packet=packet)
-            if not is_stream:
-                self.transport.ask(query)
-                self.transport.flush()
+            if between is None:
+                self._ask(running, packet, group, at)
                 continue
-            try:
-                self.streams.ask(query)
-            except OSError:
-                self.ended(query, b"", NOT_SENT)
-                self._unconnected.append(query)
-            self.streams.flush()
+            if is_meant:
+                self._groups[packet.name] = group
+            forwarder = between.forwarder
+            answered = len(forwarder.replies)
+            forwarder.now = max((at - self._begin) / SECOND, forwarder.now)
+            forwarder.hear(packet._replace(port=f"{packet.port}/{running.number}"))
+            figures.kept += len(forwarder.replies) - answered
+        if between is not None:
+            self._pass_on(between, at)
+
+    def _between_of(self, pod: int) -> _Between | None:
+        """What the queries of a pod go through."""
+        forwarder = self.pods.forwarder(pod)
+        if forwarder is None:
+            return None
+        return self._between.setdefault(id(forwarder), _Between(forwarder=forwarder))
+
+    def _ask(self, asker: _Asker, packet: Packet, group: str, at: int) -> None:
+        """Send a packet to the server."""
+        octets, question = self._message(packet), self._question(packet, group)
+        query = PodQuery(octets, question, at, self.clock(), asker=asker, packet=packet)
+        if packet.transport != "tcp":
+            self.transport.ask(query)
+            self.transport.flush()
+            return
+        try:
+            self.streams.ask(query)
+        except OSError:
+            self.ended(query, b"", NOT_SENT)
+            self.unconnected.append(query)
+        self.streams.flush()
 
     def _message(self, packet: Packet) -> bytes:
         """The octets of a query without its ID."""
@@ -276,8 +384,11 @@ class PodSender(Scheduled):
 
     def _resume_with(self, query: Query, answer: Answer, at: int) -> None:
         assert isinstance(query, PodQuery), "no other is sent"
-        if query.running in self._running:
-            self._resume(query.running, (query.packet, answer), at)
+        asker, arrival = query.asker, (query.packet, answer)
+        if isinstance(asker, _Between):
+            self._pass_on(asker, at, arrival)
+        elif isinstance(asker, _Running) and asker.number in self._running:
+            self._resume(asker, arrival, at)
 
     def _answer(self, query: Query, octets: bytes) -> Answer:
         """The content of a reply; raise BadReply."""
@@ -289,9 +400,14 @@ class PodSender(Scheduled):
         return found
 
     def _end(self, running: _Running, end: str, at: int) -> None:
-        self._running.discard(running)
+        running.deadline, pod = None, running.wanted.pod
         for connection in running.connections.values():
             self.streams.end(connection)
-        self.pods.release(running.wanted.pod, running.model)
-        running.figures.end, running.figures.ended = end, at
-        self.reporter.lookups.add(running.figures)
+        self.pods.release(pod, running.model)
+        self._report(running.figures, end, at)
+        if queue := self._queues.get(pod):
+            self._start(*queue.popleft(), at)
+
+    def _report(self, figures: Lookup, end: str, at: int) -> None:
+        figures.end, figures.ended = end, at
+        self.reporter.lookups.add(figures)

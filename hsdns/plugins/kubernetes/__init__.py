@@ -74,6 +74,7 @@ from hsdns.upstream.target import RESOLV_CONF, read_search_list
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import InfoCode, Query, Reply, nxdomain, to_option
 from hsdns.wire.name import ROOT, Name
+from hsdns.wire.rdata import address_to_text
 
 if TYPE_CHECKING:
     from hsdns.cluster.answer_set import AnswerSet
@@ -343,6 +344,19 @@ class Kubernetes(Plugin):
         if not self.store.serves:
             raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
         return ZoneTransfer(self.answers.soa(zone), zone_records(self.answers, zone))
+
+    def registry(self, domain: str) -> dict[str, list[str]]:
+        """The addresses of Services with a cluster IP, by their whole names, as istiod tells them to its agents.
+
+        Those of headless ones are the same in the DNS.
+        """
+        return {
+            f"{name.decode()}.{namespace.decode()}.svc.{domain}": list(
+                map(address_to_text, value.cluster_ips)
+            )
+            for (namespace, name), value in self.store.services.values.items()
+            if value.cluster_ips
+        }
 
     def answer_set(self) -> AnswerSet:
         """All names that it answers, with their records; only after start()."""

@@ -1,6 +1,7 @@
 """The common part of programs that pass queries on: a program and its nameserver run as one model.
 
-Path: resolver/cli.py, explanation/client.py -> here -> the program's model, and the queries that are passed on.
+Path: resolver/cli.py, explanation/client.py -> lookup(), or, for the programs of a node, load/send/pods.py -> hear(),
+      wake() and take(), then `replies` -> the queries that are passed on, in `outbox`.
 Rule 1: `outbox` has what the nameservers of the resolv.conf see; `heard` and `told` have what the program sent and got.
 Rule 2: each query of the program is a task, a generator as a lookup is; a task gets all arrivals, and takes its own.
 Rule 3: the queries of one TCP connection are answered one after the other, unless answers_in_turn is false.
@@ -59,7 +60,7 @@ class Forwarder(Model):
         self.asking: Packet | None = None  # what the latest task began with
         self.blocked: frozenset[str] = frozenset()  # transports over which it is not reached
         self._tasks: dict[Task, float] = {}  # until when each waits
-        self._replies: deque[Arrival] = deque()
+        self.replies: deque[Arrival] = deque()  # to what was heard
         self._lines: dict[str, deque[Packet]] = {}  # queries of a TCP connection
         self.begin()
 
@@ -85,31 +86,46 @@ class Forwarder(Model):
                 until = inf if deadline is None else deadline
                 for query in self.program.outbox:
                     self.heard.append(query)
-                    self._hear(query)
+                    if query.transport not in self.blocked:
+                        self.hear(query)
                 self.program.outbox.clear()
-            is_due = bool(self._replies)
+            is_due = bool(self.replies)
             if is_due:
-                reply = self._replies.popleft()
+                reply = self.replies.popleft()
                 self.told.append((self.now, *reply))
                 continue
-            for task in [each for each, end in self._tasks.items() if end <= self.now]:
-                self.run(task)
-            if self._replies:
+            self.wake()
+            if self.replies:
                 continue
-            next_end = min([until, *self._tasks.values()])
+            next_end = min(until, self.due)
             arrival = yield None if next_end == inf else next_end
-            for task in [] if arrival is None else list(self._tasks):
-                self.run(task, arrival)
+            if arrival is not None:
+                self.take(arrival)
             reply, is_due = None, arrival is None and until <= self.now
 
-    def _hear(self, query: Packet) -> None:
-        if query.transport in self.blocked:
-            return
-        line = self._lines.setdefault(query.port, deque())
+    @property
+    def due(self) -> float:
+        """When to wake it, in seconds of its clock; inf if it waits for nothing."""
+        return min(self._tasks.values(), default=inf)
+
+    def hear(self, query: Packet) -> None:
+        """Take a query of a program."""
         if query.transport == "tcp" and self.answers_in_turn:
+            line = self._lines.setdefault(query.port, deque())
             line.append(query)
-        if len(line) < 2:
-            self._begin(query)
+            if len(line) > 1:
+                return
+        self._begin(query)
+
+    def wake(self) -> None:
+        """Go on with what has waited for this time."""
+        for task in [each for each, end in self._tasks.items() if end <= self.now]:
+            self.run(task)
+
+    def take(self, arrival: Arrival) -> None:
+        """Go on with an answer from a nameserver."""
+        for task in list(self._tasks):
+            self.run(task, arrival)
 
     def _begin(self, query: Packet) -> None:
         self.asking = query
@@ -129,14 +145,13 @@ class Forwarder(Model):
             found = within(answer, query.rrtype, query.name, max(UDP_SIZE, query.edns))
             cut = answer.tc or len(found) < len(answer.addresses)
             answer = answer._replace(addresses=found, tc=cut)
-        self._replies.append((query, answer))
-        line = self._lines[query.port]
-        if answer.is_closed:
-            line.clear()
-        elif line:
+        self.replies.append((query, answer))
+        line = self._lines.get(query.port, deque())
+        if answer.is_closed or len(line) < 2:
+            self._lines.pop(query.port, None)
+        else:
             line.popleft()
-            if line:
-                self._begin(line[0])
+            self._begin(line[0])
 
     def ask(self, query: Packet, until: float | None) -> Exchange:
         """Send a query to a nameserver, and wait for its answer until a time."""

@@ -63,7 +63,9 @@ def with_pymongo() -> list[str]:
 
 
 def with_dotnet() -> list[str]:
-    """The addresses that System.Net.Dns finds."""
+    """What System.Net.Dns finds."""
+    if kind == "ptr":
+        return [str(library.Dns.GetHostEntry(library.IPAddress.Parse(name)).HostName)]
     return [str(each.ToString()) for each in library.Dns.GetHostAddresses(name)]
 
 

@@ -28,6 +28,8 @@ const MX: u16 = 15;
 const TXT: u16 = 16;
 const AAAA: u16 = 28;
 const SRV: u16 = 33;
+const SVCB: u16 = 64;
+const HTTPS: u16 = 65;
 
 /// The least and the most seconds that `cache` stores a reply.
 #[derive(Clone, Copy, Debug)]
@@ -148,13 +150,14 @@ struct Record {
     end: usize,
 }
 
-/// The names in the RDATA of a type: octets before them, their number, octets after them.
-fn names_of(rrtype: u16) -> Option<(usize, usize, usize)> {
+/// The names in the RDATA of a type: octets before them, their number, octets after them, None for any number.
+fn names_of(rrtype: u16) -> Option<(usize, usize, Option<usize>)> {
     match rrtype {
-        NS | CNAME | PTR => Some((0, 1, 0)),
-        SOA => Some((0, 2, 20)),
-        MX => Some((2, 1, 0)),
-        SRV => Some((6, 1, 0)),
+        NS | CNAME | PTR => Some((0, 1, Some(0))),
+        SOA => Some((0, 2, Some(20))),
+        MX => Some((2, 1, Some(0))),
+        SRV => Some((6, 1, Some(0))),
+        SVCB | HTTPS => Some((2, 1, None)), // and parameters (RFC 9460 section 2.2)
         _ => None,
     }
 }
@@ -174,7 +177,7 @@ fn read(wire: &[u8], at: usize) -> Option<Record> {
             for _ in 0..count {
                 at = read_name(&wire[..end], at, &mut rdata)?;
             }
-            if at + after != end {
+            if after.is_some_and(|after| at + after != end) {
                 return None;
             }
             rdata.extend_from_slice(&wire[at..end]);
@@ -326,9 +329,12 @@ impl Writer<'_> {
         let body = self.out.len();
         let mut noted = Vec::new();
         match names_of(record.rrtype) {
-            Some((before, _, _)) if record.rrtype == SRV => {
+            // Never compressed (RFC 2782; RFC 9460 section 2.2), but owners may point to the former.
+            Some((before, _, _)) if matches!(record.rrtype, SRV | SVCB | HTTPS) => {
                 self.out.extend_from_slice(rdata);
-                noted.push((&rdata[before..], body + before));
+                if record.rrtype == SRV {
+                    noted.push((&rdata[before..], body + before));
+                }
             }
             Some((before, count, _)) => {
                 self.out.extend_from_slice(&rdata[..before]);

@@ -1,4 +1,4 @@
-"""Defaults of the API server, and their table in docs/sources.md."""
+"""Defaults of the API server, and their table in docs/contributing/edge-cases.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hsdns.cluster.controllers.kinds import KINDS
 from tests.support.tables import columns
 
 ROWS = Path(__file__).with_name("defaults.txt")
-PAGE = Path(__file__).resolve().parents[3] / "docs/sources.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/contributing/edge-cases.md"
 WORKLOADS = ("StatefulSet", "Deployment", "ReplicaSet", "DaemonSet", "Job")
 _STRUCTS = {kind: struct for (_, kind), struct in KINDS.items()}
 
@@ -43,5 +43,5 @@ def decoded(kind: str, text: str, dns_policy: str = "") -> Any:
 def test_the_page_has_the_same_rows() -> None:
     rows = [f"| {', '.join(row.kinds)} | `{row.field}` | {row.text} |" for row in DEFAULTS]
     text = PAGE.read_text(encoding="utf-8")
-    table = text.partition("### Defaults")[2].partition("\n### ")[0]
+    table = text.partition("## Defaults")[2]
     assert [line for line in table.splitlines() if line.startswith("| ")][1:] == rows

@@ -33,6 +33,7 @@ from hsdns.load.send.loop import Ready, Reporter
 from hsdns.load.send.pods import PodSender, end_of
 from hsdns.load.send.udp import UdpTransport
 from hsdns.resolver import USUAL
+from hsdns.resolver.forwarders import FORWARDERS
 from hsdns.resolver.model import Answer, Fate, Packet
 from hsdns.wire.decode import decode
 from hsdns.wire.encode import encode
@@ -264,6 +265,36 @@ def test_how_a_lookup_ends(
     assert all(each.is_closed for each in world.streams)
 
 
+@pytest.mark.parametrize(
+    ("through", "nodes", "resolver", "queries", "streams"),
+    [
+        ("coredns", 1, "glibc", 2, 0),  # the second pod hears what the first one heard
+        ("coredns", 2, "glibc", 4, 0),
+        ("nodelocaldns", 1, "glibc", 2, 2),  # a connection for each query in flight
+        ("nodelocaldns", 1, "node-lookup", 2, 2),
+        ("istio", 1, "glibc", 0, 0),
+    ],
+)
+def test_what_the_pods_of_a_node_share(
+    through: str, nodes: int, resolver: str, queries: int, streams: int
+) -> None:
+    asked = plan(
+        count=2, namespaces=["shop", "shop"], forms={"absolute": 1}, resolvers={resolver: 1},
+        through=through, nodes=nodes, registry={WEB: ["10.0.0.1"]},
+    )  # fmt: skip
+    world = World(answers, asked, [at * SECOND for at in range(4)])
+    assert [each.end for each in world.lookups] == [FOUND] * 4
+    assert (len(world.packets), len(world.streams)) == (queries, streams)
+    assert sum(each.kept for each in world.lookups) == 8 - queries
+
+
+def test_a_pod_of_node_makes_two_lookups_at_a_time() -> None:
+    asked = plan(count=1, resolvers={"node-lookup": 1}, forms={"absolute": 1})
+    world = World(nothing, asked, [0, 0, 0], timeout=20 * SECOND)
+    assert [(each.ended - BEGIN) // SECOND for each in world.lookups] == [10, 10, 20]
+    assert {each.began - each.planned for each in world.lookups} == {0}
+
+
 def test_it_ends_when_it_is_told_to() -> None:
     world = World(answers, plan(), [0, MS, SECOND], timeout=SECOND, waits=[(), None])
     assert (world.lookups, world.outcomes) == ([], [])
@@ -272,13 +303,20 @@ def test_it_ends_when_it_is_told_to() -> None:
 FATES = st.sampled_from(["ok", "ok", "nodata", "nxdomain", "servfail", "refused", "lost"])
 
 
-@pytest.mark.parametrize("resolver", USUAL)
+@pytest.mark.parametrize(
+    ("resolver", "through"),
+    [*((each, "") for each in USUAL), *(("glibc", each) for each in FORWARDERS)],
+)
 @given(
     fates=st.lists(FATES, min_size=1, max_size=12),
     name=st.sampled_from(["web", "web.shop", "www.example.com"]),
 )
-def test_it_does_what_the_model_does(resolver: str, fates: list[str], name: str) -> None:
+def test_it_does_what_the_model_does(
+    resolver: str, through: str, fates: list[str], name: str
+) -> None:
     """The same queries, end and time as on the virtual clock of `hsdns resolve`."""
+    if through:  # without probes, and without waits that end at the same time
+        fates = ["ok" if each == "lost" else each for each in fates]
 
     def fate_of(name: str, rrtype: int, number: int) -> str:
         return fates[(len(name) + rrtype + 7 * number) % len(fates)]
@@ -293,6 +331,8 @@ def test_it_does_what_the_model_does(resolver: str, fates: list[str], name: str)
     seen: Counter[tuple[str, int]] = Counter()
 
     def ask(packet: Packet) -> Fate:
+        if packet.server:  # that of the node
+            return 0.0, Answer(Rcode.NXDOMAIN)
         number = seen[packet.name, packet.rrtype]
         seen[packet.name, packet.rrtype] += 1
         fate = fate_of(packet.name, packet.rrtype, number)
@@ -306,12 +346,15 @@ def test_it_does_what_the_model_does(resolver: str, fates: list[str], name: str)
     asked = plan(
         count=1, namespaces=["shop"], resolvers={resolver: 1},
         forms={"name": 1} if name == "web" else {"namespace": 1} if name == "web.shop" else {"full": 1},
-        targets=[OUTSIDE] if "example" in name else plan().targets,
+        targets=[OUTSIDE] if "example" in name else plan().targets, through=through,
     )  # fmt: skip
-    model = Pods(asked).take(0)  # with the same random numbers
+    pods = Pods(asked)  # with the same random numbers
+    model = pods.forwarder(0) or pods.take(0)
+    assert model is not None
     expected = trace_of(model, name, (RRType.A, RRType.AAAA), ask)
     world = World(says, asked, timeout=300 * SECOND)  # so that all ends are seen
     (found,) = world.lookups
     assert found.end == end_of(expected.result)
-    assert [(each.name, each.rrtype) for each in expected.packets] == world.packets
+    sent = [(each.name.rstrip("."), each.rrtype) for each in expected.packets if not each.server]
+    assert sent == world.packets
     assert (found.ended - BEGIN) / SECOND == pytest.approx(expected.end, abs=1e-6)

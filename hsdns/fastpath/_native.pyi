@@ -412,7 +412,7 @@ class SliceReading:
         tuple[
             int,
             bytes,
-            tuple[bytes | None, ...] | None,
+            bytes | None,
             tuple[tuple[str | None, str | None, int | None], ...],
             tuple[bytes, ...] | None,
             int,

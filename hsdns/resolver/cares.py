@@ -91,6 +91,13 @@ class CAres(Model):
 
     def __init__(self, text: str, random: Random) -> None:
         super().__init__(text, random)
+        # Until whole seconds of the clock, which began at some part of one.
+        self._cache: dict[tuple[str, int], tuple[int, str, tuple[str, ...]]] = {}
+        self._phase = random.uniform(0, 1.0) if self.caches else 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a channel, which knows nothing of its servers."""
         count = len(self.conf.nameservers)
         self._failures = [0] * count
         self._last_failed = list(
@@ -99,9 +106,6 @@ class CAres(Model):
         self._latencies: list[list[float]] = [[] for _ in range(count)]
         self._without_cookie: set[int] = set()  # servers that have replied without cookies
         self._sockets: dict[tuple[str, int], str] = {}
-        # Until whole seconds of the clock, which began at some part of one.
-        self._cache: dict[tuple[str, int], tuple[int, str, tuple[str, ...]]] = {}
-        self._phase = random.uniform(0, 1.0) if self.caches else 0.0
 
     def names(self, name: str, types: Sequence[int]) -> list[str]:
         """Only addresses are looked up through the search list."""

@@ -151,7 +151,7 @@ class GrpcCore(CAres):
 
         When c-ares closes the socket of a server that failed, at its next look, all that still runs is cancelled.
         """
-        self._sockets.clear()
+        self._begin()  # with a channel of its own
         ended: list[Result] = []
         lookup = together(self, {each: self._noted(name, each, ended) for each in types})
         arrival, end, server = None, inf, 0

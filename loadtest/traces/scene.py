@@ -1,8 +1,8 @@
 """One scenario with one program: its namespaces, its files in /etc, the server, and what came of it.
 
 Path: `python -m loadtest.traces` -> play(), in a process for each scenario -> server.py and the program.
-Rule 1: a program says "begin" before each lookup, and then "ok VALUE..." or "error TEXT"; it is started with the kind,
-        the name, the number of lookups, and the seconds between them.
+Rule 1: a program says "begin" before each lookup, waits for a line, and then says "ok VALUE..." or "error TEXT"; it is
+        started with the kind, the name, the number of lookups, and the seconds between them.
 Rule 2: what a program has not finished after LONGEST is "still waiting".
 """
 
@@ -37,14 +37,13 @@ FILES: Final = {
 }
 SEARCH: Final = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
 KINDS: Final = dict.fromkeys(
-    ("search", "registry", "passed", "gone"), "host"
+    ("search", "again", "registry", "passed", "gone"), "host"
 )  # as a program is told
 LONGEST: Final = 65.0  # seconds
 GONE_LONGEST: Final = 180.0  # seconds, of lookups in a row
 CHANGE_AT: Final = 0.1  # seconds, as `old0.1` and `new0.1` in scenarios.txt
 SHOWN: Final = 2  # values of a result that are written out
 LATE: Final = 0.05  # seconds in which the last packets of a lookup arrive
-EARLY: Final = 0.1  # seconds between a packet and the reading of the word before it
 NICE: Final = -15  # where it is allowed, so that a program is not late on a busy machine
 
 
@@ -139,9 +138,10 @@ def run(words: list[str], longest: float) -> list[Ended]:
     unfinished = "still waiting"
     limit = time.monotonic() + longest
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True
+        words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, start_new_session=True
     ) as process, selectors.DefaultSelector() as selector:  # fmt: skip
         assert process.stdout is not None
+        assert process.stdin is not None
         os.set_blocking(process.stdout.fileno(), False)
         selector.register(process.stdout, selectors.EVENT_READ)
         rest = b""
@@ -154,6 +154,8 @@ def run(words: list[str], longest: float) -> list[Ended]:
             for line in lines:
                 if line == b"begin":
                     began = now
+                    with contextlib.suppress(BrokenPipeError):
+                        os.write(process.stdin.fileno(), b"\n")
                 elif began is not None:
                     text = line.decode()
                     ended.append(Ended(began, now, result_of(text), text.startswith("ok")))
@@ -170,14 +172,10 @@ def written(title: str, log: list[Logged], ended: list[Ended]) -> str:
     """A trace as text; a lookup begins with its first packet."""
     start = log[0].at if log else ended[0].began if ended else 0.0
     lines = [f"== {title}"]
-    before = 0.0
     for each in ended:
-        # "begin" may be read after the packet.
-        earliest = max(before, each.began - EARLY) if before else 0.0
-        began = next((sent.at for sent in log if earliest <= sent.at <= each.ended), each.began)
+        began = next((sent.at for sent in log if each.began <= sent.at <= each.ended), each.began)
         at = f"at {round((began - start) * 1000)} " if len(ended) > 1 else ""
         lines.append(f"RESULT {at}after {round((each.ended - began) * 1000)} ms: {each.result}")
-        before = each.ended
     ports: dict[object, str] = {}
     qids: dict[int, int] = {}
     counts = {"udp": 0, "tcp": 0}

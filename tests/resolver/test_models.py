@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from hsdns.resolver import MODELS, USUAL, model_of
+from hsdns.resolver import MODELS, looks_up, model_of
 from hsdns.resolver.cares import CAres
 from hsdns.resolver.forwarders import FORWARDERS
 from hsdns.resolver.forwarders.forwarder import Between
-from hsdns.resolver.model import CLOSED, Answer, Fate, Packet, Trace, candidates, within
+from hsdns.resolver.model import CLOSED, Answer, Fate, Model, Packet, Trace, candidates, within
 from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
 from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
 from tests.resolver.test_traces import ALL, MODEL_OF, PROGRAMS
@@ -64,15 +64,18 @@ def test_candidates(name: str, tried: list[str]) -> None:
     assert candidates(read_resolv_conf(KUBE, Reader("any", {})), name) == tried
 
 
-@pytest.mark.parametrize("resolver", USUAL)
-def test_a_slow_answer_takes_virtual_time(resolver: str) -> None:
-    found = trace_of(
-        MODELS[resolver](KUBE, Random(0)), "web.", BOTH, lambda packet: (0.7, OK), 10.0
-    )
-    assert [each.at for each in found.packets] == [10.0, 10.0]
-    times = [*(at for at, _, _ in found.answers), found.end]
-    assert times == [pytest.approx(10.7)] * 3
-    assert set(found.result.addresses) == {"192.0.2.1"}
+@pytest.mark.parametrize("resolver", [each for each in MODELS if looks_up(each, BOTH)])
+def test_what_a_silent_server_costs_at_any_time(resolver: str) -> None:
+    def cost(model: Model, at: float) -> float:
+        ask = lambda packet: (0.7, OK) if packet.server else None  # noqa: E731 - short
+        return round(trace_of(model, "web.", BOTH, ask, at).end - at, 3)
+
+    text = f"{KUBE}nameserver 192.0.2.2\n"
+    models = [MODELS[resolver](text, Random(0)) for _ in range(4)]
+    costs = [cost(model, at) for model, at in zip(models, (0.0, 2.4, 6.3, 14.1), strict=True)]
+    assert len({*costs}) == 1
+    if resolver == "grpc-core":  # each of its lookups has a channel of its own
+        assert [*costs[:1], cost(models[0], 40.0)] == [2.7, 2.7]
 
 
 def test_within() -> None:

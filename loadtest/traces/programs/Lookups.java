@@ -46,6 +46,7 @@ public class Lookups {
             }
             System.out.println("begin");
             System.out.flush();
+            System.in.read();
             try {
                 List<String> found = lookUp(args[0], args[1], args[2]);
                 System.out.println(found.isEmpty() ? "error no records" : "ok " + String.join(" ", found));

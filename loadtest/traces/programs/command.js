@@ -1,6 +1,6 @@
 // A command for each lookup; the results are the addresses that it prints: PATTERN COMMAND... -- KIND NAME TIMES SECONDS
 const {spawnSync} = require("child_process");
-const {writeSync} = require("fs");
+const {readSync, writeSync} = require("fs");
 const all = process.argv.slice(2);
 const at = all.indexOf("--");
 const [pattern, ...command] = all.slice(0, at);
@@ -9,6 +9,7 @@ const [program, ...words] = command.map((word) => word.replace("KIND", kind).rep
 for (let number = 0; number < times; number++) {
   if (number) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pause * 1000);
   writeSync(1, "begin\n");
+  readSync(0, Buffer.alloc(1));
   const done = spawnSync(program, words, {encoding: "utf8"});
   const printed = (done.stdout + done.stderr).trim();
   const found = new Set([...printed.matchAll(new RegExp(pattern, "g"))].map((each) => each[1]));

@@ -118,6 +118,7 @@ function lookUp(asked, types) {
   for (let number = 0; number < times; number++) {
     if (number) await wait(pause * 1000);
     say("begin");
+    fs.readSync(0, Buffer.alloc(1));
     say(await lookUp(kind === "ptr" ? reverse : name, TYPES[kind]));
   }
   process.exit();

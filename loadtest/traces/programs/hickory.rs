@@ -14,6 +14,7 @@ async fn main() {
             tokio::time::sleep(Duration::from_secs_f64(pause)).await;
         }
         println!("begin");
+        std::io::stdin().read_line(&mut String::new()).unwrap();
         let found = match kind {
             "host" => resolver
                 .lookup_ip(name)

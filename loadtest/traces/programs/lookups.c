@@ -56,6 +56,7 @@ int main(int count, char **words) {
             usleep((unsigned)(atof(words[4]) * 1e6));
         printf("begin\n");
         fflush(stdout);
+        getchar();
         if (words[1][0] == 'h')
             host(words[2]);
         else if (words[1][0] == 'p')

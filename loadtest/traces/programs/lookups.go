@@ -92,6 +92,7 @@ func channel(name string, times int, pause time.Duration) {
 			time.Sleep(pause)
 		}
 		fmt.Println("begin")
+		os.Stdin.Read(make([]byte, 1))
 		conn.Connect()
 		if number == 0 {
 			last = <-found
@@ -152,6 +153,7 @@ func main() {
 			time.Sleep(pause)
 		}
 		fmt.Println("begin")
+		os.Stdin.Read(make([]byte, 1))
 		found, err := lookUp(how, kind, name)
 		if err != nil {
 			text := err.Error()

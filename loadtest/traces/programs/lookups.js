@@ -31,6 +31,7 @@ const ways = {
   for (let number = 0; number < times; number++) {
     if (number) await new Promise((done) => setTimeout(done, pause * 1000));
     say("begin");
+    require("fs").readSync(0, Buffer.alloc(1));
     try {
       say("ok " + (await ways[how][kind]()).join(" "));
     } catch (error) {

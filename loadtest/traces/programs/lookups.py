@@ -104,6 +104,7 @@ async def main() -> None:
     for number in range(int(times)):
         await asyncio.sleep(float(pause) if number else 0)
         print("begin", flush=True)
+        sys.stdin.readline()
         try:
             if how == "aiodns":
                 found = await with_aiodns(resolver)

@@ -7,6 +7,7 @@ const [program, how, , name, times, pause] = process.argv.slice(2);
 const folder = fs.mkdtempSync("/tmp/proxy-");
 const servers = [...fs.readFileSync("/etc/resolv.conf", "utf8").matchAll(/nameserver (\S+)/g)].map((each) => each[1]);
 const say = (text) => fs.writeSync(1, text + "\n");
+const begin = () => { say("begin"); fs.readSync(0, Buffer.alloc(1)); };
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
 const get = (url) =>
@@ -49,12 +50,12 @@ async function nginx() {
       ${isStatic ? "" : resolver}
       server { listen 127.0.0.1:8080; location / { ${proxy} } location /up { return 204; } }
     }`);
-  if (isStatic) say("begin");
+  if (isStatic) begin();
   const error = await started(["-c", `${folder}/conf`, "-e", log], "http://127.0.0.1:8080/up");
   if (error) return say("error " + error.replace(/^nginx: \[\w+\] /, "").replace(/ in \/tmp.*/, ""));
   for (let number = 0; number < times; number++) {
     if (number) await wait(pause * 1000);
-    if (number || !isStatic) say("begin");
+    if (number || !isStatic) begin();
     const size = fs.statSync(log).size;
     await get("http://127.0.0.1:8080/");
     const text = fs.readFileSync(log, "utf8").slice(size);
@@ -75,14 +76,14 @@ async function envoy() {
   };
   const admin = {address: {socket_address: {address: "127.0.0.1", port_value: 9901}}};
   fs.writeFileSync(`${folder}/envoy.json`, JSON.stringify({admin, static_resources: {clusters: [cluster]}}));
-  say("begin");
+  begin();
   const words = ["-c", `${folder}/envoy.json`, "--concurrency", "1", "--disable-hot-restart", "-l", "error"];
   const error = await started(words, "http://127.0.0.1:9901/ready");
   if (error) return say("error " + error);
   for (let number = 0; number < times; number++) {
     if (number) {
       await wait(pause * 1000);
-      say("begin");
+      begin();
     }
     const limit = Date.now() + 60_000;
     let found = [];

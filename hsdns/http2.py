@@ -2,7 +2,8 @@
 
 Path: octets of the other end -> split() -> Connection.take(), frame by frame -> the end: server/http/doh_http2.py
 (requests), or Client here (replies), of upstream/https.py and load/send/http2.py; what is to be sent is in `out`.
-Source: RFC 9113; RFC 7541, whose decoder is the library hpack.  Decision 0024 says why no library does the rest.
+Source: RFC 9113; RFC 7541, which compiled code decodes, or the library hpack.  Decision 0024 says why no library does
+        the rest.
 Rule 1: a frame that violates the protocol raises Violation, which ends the connection; an end may do that for errors of
         a stream too (RFC 9113 section 5.4).
 Rule 2: header blocks are decoded in order, as the table of HPACK requires, except that a repeated one is not decoded
@@ -20,7 +21,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from hpack import Decoder, HPACKError, OversizedHeaderListError
+from hsdns import fastpath
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD_LEN: Final = 9  # octets of a frame before its payload
@@ -161,6 +162,29 @@ def _string(text: str) -> bytes:
     return _integer(len(octets), 7) + octets
 
 
+class HeaderDecoder:
+    """Does what the compiled one does (fastpath/_native.pyi), by the library hpack."""
+
+    def __init__(self, limit: int) -> None:
+        import hpack  # noqa: PLC0415 - which the compiled one does not need
+
+        self.changes = 0
+        self._decoder, self._library = hpack.Decoder(limit), hpack
+
+    def decode(self, block: bytes) -> Fields:
+        """Decode a whole block; raise OverflowError if its fields are too long, else ValueError."""
+        table = self._decoder.header_table
+        before = [*table.dynamic_entries], table.maxsize
+        try:
+            fields: Fields = [*self._decoder.decode(block, raw=True)]
+        except self._library.OversizedHeaderListError as error:
+            raise OverflowError from error
+        except (self._library.HPACKError, IndexError) as error:
+            raise ValueError(str(error)) from error
+        self.changes += before != ([*table.dynamic_entries], table.maxsize)
+        return fields
+
+
 class Stream(Generic[Meaning]):
     """An open stream: what has come on it, and what has not been sent."""
 
@@ -194,7 +218,7 @@ class Connection(Generic[Meaning]):
         self._max_frame = MAX_FRAME_LEN
         # Stream, flags and octets of one without its end.
         self._block: tuple[int, int, bytes] | None = None
-        self._decoder = Decoder(max_header_list_size=MAX_BLOCK_LEN)
+        self._decoder = (fastpath.HeaderDecoder or HeaderDecoder)(MAX_BLOCK_LEN)
         self._known: dict[bytes, Meaning] = {}
         self._table = NO_TABLE  # said once, before our first field
 
@@ -332,25 +356,24 @@ class Connection(Generic[Meaning]):
             self.take_head(number, self._read(block), ends=bool(first & END_STREAM))
 
     def _read(self, block: bytes) -> Meaning:
-        known = self._known.get(block)
+        known, decoder = self._known.get(block), self._decoder
         if known is not None:
             return known
-        entries = self._decoder.header_table.dynamic_entries
-        newest = entries[0] if entries else None
+        before = decoder.changes
         try:
-            fields = self._decoder.decode(block, raw=True)
-        except OversizedHeaderListError:
+            fields = decoder.decode(block)
+        except OverflowError:
             raise Violation(
                 ErrorCode.ENHANCE_YOUR_CALM, "header fields that are too long", "header octets"
             ) from None
-        except (HPACKError, IndexError) as error:
+        except ValueError as error:
             raise Violation(
                 ErrorCode.COMPRESSION_ERROR, f"a header block that cannot be read: {error}"
             ) from None
-        meaning = self.read_fields(fields)  # type: ignore[arg-type] # HeaderTuple is a tuple of the two
-        if (entries[0] if entries else None) is not newest or len(self._known) >= _MAX_KNOWN:
+        meaning = self.read_fields(fields)
+        if decoder.changes != before or len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-        elif len(block) <= _MAX_KNOWN_LEN and block[:1] and block[0] & 0xE0 != NO_TABLE[0]:
+        elif len(block) <= _MAX_KNOWN_LEN:
             self._known[block] = meaning
         return meaning
 

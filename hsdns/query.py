@@ -77,6 +77,16 @@ class QueryProcessor:
         """Make a miss a hit without a chain, if possible; `now` in monotonic seconds."""
         return self.writer is not None and self.writer.make(wire, now)
 
+    def known(self, wire: bytes, client: bytes, now: float) -> bytes | None:
+        """Answer a query over a stream from the table, or with what is made then; `client` is a socket address."""
+        lookup = self.lookup
+        if lookup is None:
+            return None
+        found = lookup(wire, client=client, limit=MAX_TCP_LEN, now=now)
+        if found is None and self.make(wire, now):
+            found = lookup(wire, client=client, limit=MAX_TCP_LEN, now=now)
+        return found
+
     def flush(self) -> None:
         """Store the replies in the answer table; to be called when they have been sent."""
         if self.writer is not None:

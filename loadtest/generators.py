@@ -1,11 +1,12 @@
-"""Load generators, as parts of benchmarks: the commands of `hsdns load` and dnsperf, and the figures that they print.
+"""Load generators, as parts of benchmarks: the commands of `hsdns load`, dnsperf and h2load, and what they print.
 
-Path: the benchmarks -> here -> `hsdns load`, dnsperf.
+Path: the benchmarks -> here -> `hsdns load`, dnsperf, h2load.
 Rule 1: what is asked is a file of names; a server that stops to answer does not end the load.
 Rule 2: the figure of a server under dnsperf is CPU time per completed query, not queries per second: with one core for
         dnsperf, dnsperf is the bottleneck, and a faster server waits more often.
 Rule 3: latencies of dnsperf are measured in a run of their own at a rate that every server can handle, because it must
         print each query for them.
+Rule 4: HTTPS is measured with h2load (nghttp2): dnsperf 2.10 stops where a reply comes before its sender waits for it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import resource
 import subprocess
 import sys
 import tempfile
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from loadtest.dns import query_of
 from loadtest.process import BenchmarkError, on_core
 from loadtest.programs import ROOT
 
@@ -31,6 +34,9 @@ _COUNTS = {
     "completed": re.compile(r"Queries completed:\s+(\d+)"),
     "seconds": re.compile(r"Run time \(s\):\s+([\d.]+)"),
 }
+_H2LOAD: Final = re.compile(
+    r"finished in ([\d.]+)(m?s),(?:.|\n)*?(\d+) started, \d+ done, (\d+) succeeded"
+)
 _ANSWERED = re.compile(r"^> (?!T )\S+ \S+ \S+ ([\d.]+)$", re.MULTILINE)
 
 
@@ -158,3 +164,26 @@ def counted(text: str) -> Counted:
 def latencies(text: str) -> list[float]:
     """Read the seconds of each answered query from the output of dnsperf -v."""
     return [float(each) for each in _ANSWERED.findall(text)]
+
+
+# --- h2load ---
+
+
+def h2load_words(port: int, questions: Path, seconds: float, streams: int) -> list[str]:
+    """The command of h2load with so many streams at once on the connection of each client, whose IDs are 0."""
+    asked = [line.split() for line in questions.read_text().splitlines()]
+    texts = [urlsafe_b64encode(query_of(*each)).rstrip(b"=").decode() for each in asked]
+    uris = questions.with_suffix(".uris")
+    uris.write_text("".join(f"https://127.0.0.1:{port}/dns-query?dns={text}\n" for text in texts))
+    return [
+        "h2load", "-c", str(CLIENTS), "-m", str(streams), "-D", str(max(1, round(seconds))), "-i", str(uris),
+    ]  # fmt: skip
+
+
+def counted_streams(text: str) -> Counted:
+    """Read h2load's statistics; raise BenchmarkError if there are none."""
+    found = _H2LOAD.search(text)
+    if found is None:
+        raise BenchmarkError(f"h2load prints no statistics: {text[-300:]}")
+    seconds = float(found[1]) / (1000 if found[2] == "ms" else 1)
+    return Counted(int(found[3]), int(found[4]), seconds)

@@ -64,6 +64,18 @@ def on_core(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Keep the processors busy with so many loops."""
+    loops = [subprocess.Popen(("sh", "-c", "while :; do :; done")) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in loops:
+            each.kill()
+            each.wait()
+
+
 class Opened:
     """A context manager whose open() puts what is to be closed into `_stack`; if it fails, that is closed at once."""
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from queue import Empty, Queue
+from textwrap import wrap
 from threading import Thread
 from typing import Final
 
@@ -133,12 +134,13 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def draw(text: str) -> str:
-    """Draw the text, with the lines that are too long broken as a terminal does."""
+    """Draw the text, with the lines that are too long broken between words, as hsdns does on a terminal."""
     elements, y = [], _TOP
     for line in text.splitlines():
         is_command = line.startswith(PROMPT)
-        for at in range(0, max(len(line), 1), COLUMNS):
-            shown = escape(line[at : at + COLUMNS])
+        indent = "│  " if line.startswith("├─ ") else ""
+        for at, part in enumerate(wrap(line, COLUMNS, subsequent_indent=indent) or [""]):
+            shown = escape(part)
             if is_command and at == 0:
                 shown = f'<tspan class="prompt">{PROMPT}</tspan>{shown.removeprefix(PROMPT)}'
             kind = ' class="command"' if is_command else ""

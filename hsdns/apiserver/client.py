@@ -29,7 +29,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from hsdns import __version__
@@ -236,9 +236,20 @@ def _read(pem: Pem | None, what: str) -> bytes | None:
         raise _TlsError(f"cannot read the {what} file {pem.path}: {error.strerror}") from None
 
 
+class _Context(ssl.SSLContext):
+    """Encodes a name in ASCII itself: ssl imports a codec for all scripts first, half a megabyte."""
+
+    def wrap_bio(self, *ends: Any, **options: Any) -> ssl.SSLObject:
+        """Begin a connection to the server that `server_hostname` names."""
+        name = options.get("server_hostname")
+        if isinstance(name, str) and name.isascii():
+            options["server_hostname"] = name.encode()
+        return super().wrap_bio(*ends, **options)
+
+
 def _make(access: Access, material: _Material) -> ssl.SSLContext:
     """Make a context; raise _TlsError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies the certificate and its name
+    context = _Context(ssl.PROTOCOL_TLS_CLIENT)  # verifies the certificate and its name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags = _flags(context.verify_flags)
     if material.insecure:

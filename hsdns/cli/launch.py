@@ -18,10 +18,10 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TextIO
 
 from hsdns import memory
 from hsdns.cli.command import complain, say
@@ -134,12 +134,14 @@ class LevelFormatter(logging.Formatter):
         return "\n".join(map(printable, super().formatException(ei).split("\n")))
 
 
-def set_up_logging(refuses: Callable[[int], bool] = lambda lines: False) -> None:
-    """Send the log of everything under `hsdns` to standard output.
+def set_up_logging(
+    refuses: Callable[[int], bool] = lambda lines: False, stream: TextIO | None = None
+) -> None:
+    """Send the log of everything under `hsdns` to a stream, None for standard output.
 
     `refuses` is called with the number of lines about queries before they are made.
     """
-    handler = logging.StreamHandler(sys.stdout)
+    handler = logging.StreamHandler(stream or sys.stdout)
     handler.setFormatter(LevelFormatter())
     logger = logging.getLogger("hsdns")
     logger.handlers = [handler]
@@ -215,7 +217,7 @@ class ServeOptions:
     workers: int | None = None
     # Prints for each block whether its answers are cached in the answer table.
     verbose: bool = False
-    # Describes the version; then the start prints only one line of JSON.
+    # Describes the version; then the start prints only one line of JSON, and the log goes to standard error.
     as_json: Mapping[str, str] | None = None
     # The path of a control socket, or with `control_token` an address.
     control: str | None = None
@@ -241,7 +243,7 @@ def serve(source: CorefileSource, options: ServeOptions) -> int:
     memory.set_up_allocator()
     memory.set_up_collector()
     with queued_output() as output:
-        set_up_logging(output.refuses)
+        set_up_logging(output.refuses, sys.stderr if options.as_json else None)
         start = _Start(source)
         if options.objects is None:
             start.send_ahead()
@@ -314,12 +316,16 @@ async def _serve(start: _Start, options: ServeOptions, output: LogWriter) -> int
     try:
         if options.pidfile is not None:
             _write_pid(options.pidfile, log)
-        zones = zone_lines(server.configuration, server.addresses)
-        if not options.quiet and options.as_json is None:
-            say(*zones)
+        if not (options.quiet or options.as_json):
+            say(*zone_lines(server.configuration, server.addresses))
         server.show_running()
-        if not options.quiet and options.as_json is not None:
-            say(start_json(server.configuration, zones, options.as_json, server.workers))
+        if not options.quiet and options.as_json:
+            from hsdns.fastpath import IMPLEMENTATION
+            from hsdns.server.control.routes import describe
+
+            path = {"fast_path": IMPLEMENTATION, "workers": server.workers}
+            own = {**options.as_json, "control": options.control, **path}
+            say(json.dumps({**own, **await describe(server.door)}))
         elif not options.quiet:
             lines = options.banner.split("\n")
             if options.verbose and options.greet is None:
@@ -396,34 +402,6 @@ def table_lines(configuration: Configuration) -> list[str]:
             result = f"are not cached, {policy.reason}"
         lines.append(f"{keys}: answers {result}")
     return lines
-
-
-def start_json(
-    configuration: Configuration, zones: Sequence[str], version: Mapping[str, str], workers: int
-) -> str:
-    """Return the output of the start with -v as one line of JSON; `stored` says which replies the table stores."""
-    from hsdns.fastpath import IMPLEMENTATION
-
-    return json.dumps(
-        {
-            **version,
-            "zones": zones,
-            "fast_path": IMPLEMENTATION,
-            "workers": workers if IMPLEMENTATION == "rust" else 1,
-            "server_blocks": [
-                {
-                    "keys": [key.token.text for key in block.keys],
-                    "stored": "all"
-                    if not block.policy.reason
-                    else "cached"
-                    if block.policy.stores_cached
-                    else "none",
-                    "reason": block.policy.reason,
-                }
-                for block in configuration.blocks
-            ],
-        }
-    )
 
 
 def build(

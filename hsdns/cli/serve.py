@@ -11,7 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hsdns.cli import control_path
-from hsdns.cli.command import FlagError, complain, flag, say
+from hsdns.cli.command import OUTPUT, FlagError, complain, flag, say
 from hsdns.cli.coredns import WORKERS
 from hsdns.cli.source import (
     DEMO,
@@ -94,6 +94,13 @@ class Serve(SourceOptions):
         bool,
         flag("accept fault rules through the control API (default; -faults=false refuses)"),
     ] = True
+    o: Annotated[
+        str,
+        OUTPUT._replace(
+            help="format of standard output: text (default), or json, one line once it serves; "
+            "the log is then on standard error"
+        ),
+    ] = "text"
     v: Annotated[
         bool, flag("show which blocks' answers are cached in the answer table, and why not")
     ] = False
@@ -123,7 +130,7 @@ class Serve(SourceOptions):
         token = control_path.token_for(self.control)
 
         from hsdns.cli import launch
-        from hsdns.cli.coredns import version_text
+        from hsdns.cli.coredns import version, version_text
         from hsdns.limits import usable_cpus
 
         count = self.workers or usable_cpus()
@@ -142,7 +149,8 @@ class Serve(SourceOptions):
                 quiet=self.quiet,
                 banner=version_text(),
                 objects=objects,
-                check=check_sources if self.quiet else _check_and_follow,
+                check=check_sources if self.quiet or self.o == "json" else _check_and_follow,
+                as_json=version() if self.o == "json" else None,
                 greet=greet,
                 workers=count,
                 verbose=self.v,

@@ -395,8 +395,9 @@ def _hosts(value: ServiceValue, owner: SliceKey) -> Iterator[tuple[bytes, bytes]
     """The labels and addresses of the endpoints of one slice."""
     for part in value.slices:
         if part.name == owner[2]:
-            for index, host in enumerate(part.separate):
-                yield part.label(index), host
+            for host, label in part.places:
+                if isinstance(host, bytes):
+                    yield label, host
 
 
 CLUSTER_IP_WEIGHT: Final = 100
@@ -468,9 +469,8 @@ def _with_endpoints(own: Name, value: ServiceValue, ttl: int) -> Iterator[RR]:
 
 
 def _part(own: Name, part: PackedSlice, weight: int, ttl: int) -> Iterator[RR]:
-    for index in range(part.host_count):
-        host = part.host(index)
-        target = _below(own, part.label(index))
+    for host, label in part.places:
+        target = _below(own, label)
         if isinstance(host, Name) or target is None:
             continue
         yield RR(own, schema.address_type(host), ttl, host)

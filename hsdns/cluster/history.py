@@ -28,7 +28,7 @@ from hsdns.wire.rdata import address_to_text
 
 OCTETS: Final = 1 << 20
 ENTRY_OCTETS: Final = 800  # for a change and the values of a small slice
-PLACE_OCTETS: Final = 8  # for the reference to a label
+PLACE_OCTETS: Final = 8  # for the reference to a target
 ADDED, CHANGED, DELETED = "added", "changed", "deleted"  # events
 
 
@@ -98,7 +98,7 @@ def _octets(packed: Packed) -> int:
         return 0
     octets = 0
     for part in packed:
-        octets += len(part.addresses) + PLACE_OCTETS * len(part.labels or part.targets)
+        octets += len(part.addresses) + len(part.labels or b"") + PLACE_OCTETS * len(part.targets)
     return octets
 
 
@@ -110,10 +110,9 @@ def _facts(packed: Packed) -> Iterator[str]:
             yield f"CNAME {packed.external_name.to_text()}"
         return
     for part in packed:
-        for index, host in enumerate(part.hosts):
+        for host, label in zip(part.hosts, part.own_labels, strict=True):
             shown = host.to_text() if isinstance(host, Name) else address_to_text(host)
-            label = None if part.labels is None else part.labels[index]
-            yield shown if label is None else f"{shown} {label.decode('utf-8', 'replace')}"
+            yield f"{shown} {label.decode('utf-8', 'replace')}" if label else shown
         yield from map(_port, part.ports)
 
 

@@ -48,6 +48,7 @@ from hsdns.cluster.value import (
     PackedSlice,
     Port,
     ServiceValue,
+    join_labels,
 )
 from hsdns.fastpath import slice_change
 from hsdns.metrics import Counter, Registry
@@ -259,7 +260,7 @@ def pack_slice(
             found.resource_version,
             abs(width),
             b"".join(group.hosts) if width else b"",  # type: ignore[arg-type]  # addresses
-            tuple(group.labels) if group.labels.count(None) < len(group.labels) else None,
+            join_labels(group.labels),
             ports,
             () if width else tuple(group.hosts),  # type: ignore[arg-type]  # names
             reversible=width >= 0,
@@ -389,8 +390,8 @@ def _listed(parts: Sequence[PackedSlice]) -> _Listed:
             if not is_usual:
                 addresses.update(separate)
             continue
-        for host, label in zip(part.hosts, part.labels, strict=True):
-            if label is not None:
+        for host, label in zip(part.hosts, part.own_labels, strict=True):
+            if label:
                 found.labels.add(_wire(label))
             elif isinstance(host, bytes):
                 addresses.add(host)

@@ -197,14 +197,12 @@ def _address_type(parts: list[PackedSlice]) -> str:
 
 
 def _endpoints(part: PackedSlice) -> Iterator[dict[str, Any]]:
-    for index in range(part.host_count):
-        host = part.host(index)
+    for index, (host, label) in enumerate(zip(part.hosts, part.own_labels, strict=True)):
         text = (
             host.to_text() if isinstance(host, Name) else _address(host, canonical=part.reversible)
         )
         endpoint: dict[str, Any] = {"addresses": [text]}
-        label = None if part.labels is None else part.labels[index]
-        if label is not None:
+        if label:
             endpoint["hostname"] = _text(label)
         if part.topology_zones is not None and part.topology_zones[index]:
             endpoint["zone"] = _text(part.topology_zones[index])

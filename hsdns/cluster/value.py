@@ -41,9 +41,10 @@ NO_PORTS: Final = (Port(b"", b"", NO_PORT),)
 class PackedSlice(NamedTuple):
     """The ready endpoints of one EndpointSlice whose addresses have the same width.
 
-    `labels[i]` is the label of address i below the Service, None for the dashed address; `labels` itself is None if all
-    are dashed addresses.  `targets` replaces the addresses in slices of addressType FQDN.  A part is not `reversible`
-    if its addresses were not written in canonical form: CoreDNS compares texts, so PTR does not find them.
+    `labels` has the label of each address below the Service, after an octet with its length, which is 0 for a dashed
+    address (join_labels()); None if all are dashed addresses.  `targets` replaces the addresses in slices of type FQDN.
+    A part is not `reversible` if its addresses were not written in canonical form: CoreDNS compares texts, so PTR does
+    not find them.
     `topology_zones[i]` is the topology zone of address i in lower case; None if no zone is known or none is needed.
     `cluster` is the source cluster of a ServiceImport's endpoints, b"" for those of a Service.  `not_ready` is, in the
     first part of a slice, the number of addresses omitted because their endpoint is not ready, if that is counted.
@@ -53,7 +54,7 @@ class PackedSlice(NamedTuple):
     resource_version: str
     width: int  # octets per address: 4 or 16; 0 for FQDN targets
     addresses: bytes
-    labels: tuple[bytes | None, ...] | None
+    labels: bytes | None
     ports: tuple[Port, ...]
     targets: tuple[Name, ...] = ()
     reversible: bool = True
@@ -82,14 +83,30 @@ class PackedSlice(NamedTuple):
         width = self.width
         return self.addresses[index * width : (index + 1) * width] if width else self.targets[index]
 
+    @property
+    def own_labels(self) -> list[bytes]:
+        """The label of each address, b"" for the dashed address."""
+        packed = self.labels
+        if packed is None:
+            return [b""] * self.host_count
+        found, at = [], 0
+        while at < len(packed):
+            end = at + 1 + packed[at]
+            found.append(packed[at + 1 : end])
+            at = end
+        return found
+
+    @property
+    def places(self) -> Iterator[tuple[bytes | Name, bytes]]:
+        """Each address or target, with its label below the Service."""
+        for host, label in zip(self.hosts, self.own_labels, strict=True):
+            yield host, label or (b"" if isinstance(host, Name) else dashed(host))
+
     def label(self, index: int) -> bytes:
         """The label of address number `index` below its Service."""
-        if self.labels is not None:
-            label = self.labels[index]
-            if label is not None:
-                return label
+        own = b"" if self.labels is None else self.own_labels[index]
         host = self.host(index)
-        return b"" if isinstance(host, Name) else dashed(host)
+        return own or (b"" if isinstance(host, Name) else dashed(host))
 
     def positions(self, address: bytes) -> Iterator[int]:
         """The indexes of an address: searches the packed octets, and accepts only whole addresses."""
@@ -101,6 +118,12 @@ class PackedSlice(NamedTuple):
             if at % width == 0:
                 yield at // width
             at = self.addresses.find(address, at + 1)
+
+
+def join_labels(labels: Sequence[bytes | None]) -> bytes | None:
+    """The labels of a PackedSlice; None for a dashed address."""
+    joined = b"".join(bytes((len(each or b""),)) + (each or b"") for each in labels)
+    return joined if any(joined) else None
 
 
 class Entry(NamedTuple):
@@ -212,8 +235,7 @@ class ServiceValue:
                     found.number for found in part.ports if port_matches(found, port, protocol)
                 ]
                 if ports:
-                    for index in range(part.host_count):
-                        host, label = part.host(index), part.label(index)
+                    for host, label in part.places:
                         for number in ports:
                             yield Entry(host, label, number, part.cluster)
         else:
@@ -245,9 +267,10 @@ class ServiceValue:
     def entries_in(self, topology_zone: bytes) -> Iterator[Entry]:
         """The entries in one topology zone."""
         for part in self.slices:
-            for index, zone in enumerate(part.topology_zones or ()):
+            if part.topology_zones is None:
+                continue
+            for (host, label), zone in zip(part.places, part.topology_zones, strict=True):
                 if zone == topology_zone:
-                    host, label = part.host(index), part.label(index)
                     for found in part.ports:
                         yield Entry(host, label, found.number, part.cluster)
 
@@ -263,8 +286,7 @@ class ServiceValue:
         if self._labels is None:
             found: dict[bytes, list[tuple[PackedSlice, int]]] = {}
             for part in self.slices:
-                for index in range(part.host_count):
-                    label = part.label(index)
+                for index, (_, label) in enumerate(part.places):
                     found.setdefault(label, []).append((part, index))
             self._labels = {label: tuple(places) for label, places in found.items()}
         return self._labels

@@ -330,7 +330,7 @@ class Candidates:
         alone = structs.replace(part, endpoints=[structs.replace(endpoint, conditions=None)])
         settings = self._replay.block.state.settings
         packed = pack_slice(alone, settings, lambda reason, sentence: None)
-        return {each.label(index) for each in packed for index in range(each.host_count)}
+        return {label for each in packed for _, label in each.places}
 
     def _near_labels(self, known: Sequence[tuple[bytes, str]]) -> tuple[str, str]:
         """The endpoint names that there are instead, each with its cluster, and what to do."""

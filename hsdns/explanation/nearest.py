@@ -493,7 +493,7 @@ def _has_label(value: ServiceValue, label: bytes, address: bytes | None = None) 
     ServiceValue.labels would compute and keep those of every Service.
     """
     return any(
-        label in (part.labels or ())
+        label in part.own_labels
         or (address is not None and any(True for _ in part.positions(address)))
         for part in value.slices
     )

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from hsdns.fastpath._native import Forwarder as Forwarder
 else:
     Forwarder = getattr(_native, "Forwarder", None)
+# Decodes header blocks; without it, hsdns/http2.py does with a library.
+HeaderDecoder = getattr(_native, "HeaderDecoder", None)
 LoadCounts = getattr(_native, "LoadCounts", None)
 LoadSender = getattr(_native, "LoadSender", None)
 # The reader of an API server's protobuf; without it, the server is asked for JSON.

@@ -412,7 +412,7 @@ class SliceReading:
         tuple[
             int,
             bytes,
-            tuple[bytes | None, ...] | None,
+            bytes | None,
             tuple[tuple[str | None, str | None, int | None], ...],
             tuple[bytes, ...] | None,
             int,
@@ -437,6 +437,17 @@ class WatchFrames:
 
     def take_skipped(self) -> int:
         """How many frames were skipped since the last call."""
+
+class HeaderDecoder:
+    """Decodes the header blocks of one direction of an HTTP/2 connection; `limit` is that of their fields, in octets.
+
+    `changes`: how often a block has changed the table; while none does, equal blocks have equal fields.
+    """
+
+    changes: int
+    def __new__(cls, limit: int) -> HeaderDecoder: ...
+    def decode(self, block: bytes) -> list[tuple[bytes, bytes]]:
+        """Decode a whole block; raise OverflowError if its fields are too long, else ValueError."""
 
 def read_page(body: bytes, kind: str) -> tuple[str, str, list[WatchTuple]]:
     """The resourceVersion of a page, the continue token of the next one, its objects as additions; raise ValueError."""

@@ -186,24 +186,24 @@ def _lines(scenario: Scenario) -> Iterator[str]:
     )
     if scenario.remark:
         yield from (scenario.remark.strip(), "")
-    yield from ("## In time", "", "| second | what happens |", "| --- | --- |")
+    yield from ("## Timeline", "", "| second | what happens |", "| --- | --- |")
     yield from (f"| {each.at:g} | {_what(each)} |" for each in scenario.steps)
     if not scenario.steps:
         yield "| 0 | nothing: the objects alone are the fault |"
-    yield f"| {scenario.seconds:g} | it ends |"
-    yield from ("", "Asked for:", "")
+    yield f"| {scenario.seconds:g} | the scenario ends |"
+    yield from ("", "Lookups:", "")
     for asked in scenario.asked:
         often = f", {asked.times} times, every {asked.every:g} s" if asked.times > 1 else ""
         crowd = f", by {asked.programs} programs at once" if asked.programs > 1 else ""
         begin = f" from second {asked.at:g} on" if asked.at else ""
         kind = f" {asked.type}" if asked.type else ""
-        yield f"- `{asked.name}`{kind}, by a pod of the namespace `{asked.namespace}`{begin}{often}{crowd}"
+        yield f"- `{asked.name}`{kind}, by a Pod in namespace `{asked.namespace}`{begin}{often}{crowd}"
     yield from ("", "## What each client sees", "")
     yield f"Of {lookups(scenario)} lookups:" if lookups(scenario) > 1 else "Of one lookup:"
     yield ""
     has_end = bool(scenario.mended)
     recovery = " recovered after |" if has_end else ""
-    yield f"| client | seconds lost | failed | wrong |{recovery} queries | its error |"
+    yield f"| client | seconds lost | failed | wrong |{recovery} queries | error |"
     yield "| --- " * (7 if has_end else 6) + "|"
     for seen in scenario.seen:
         recovered = f" {number(seen.recovered)} s |" if has_end else ""
@@ -211,7 +211,7 @@ def _lines(scenario: Scenario) -> Iterator[str]:
             f"| {seen.label} | {number(seen.seconds)} | {seen.failed} | {seen.wrong} |{recovered} "
             f"{seen.queries} | {seen.error} |"
         )
-    yield from ("", "## Play it", "", "```text")
+    yield from ("", "## Run it", "", "```text")
     yield f"hsdns fault matrix {scenario.name}"
     yield f"hsdns fault run {scenario.name}"
     yield from ("```", "")
@@ -223,8 +223,7 @@ def _lines(scenario: Scenario) -> Iterator[str]:
 
 def _what(step: Step) -> str:
     parts = [f"`{rule}`" for rule in step.add]
-    if step.remove:
-        parts.append(f"ends: {', '.join(f'`{name}`' for name in step.remove)}")
+    parts += [f"`{name}` ends" for name in step.remove]
     if step.apply:
         parts.append("objects change")
     parts += [f"{each} is deleted" for each in step.delete]

@@ -139,9 +139,9 @@ class Manifest:
         """Make a remark about a field; `at` is the field with the position, if it is another."""
         return Remark(self.at(at or field), str(self), field, sentence, level, edit)
 
-    def caused(self, field: str, cause: Cause, *, at: str = "") -> Remark:
+    def caused(self, field: str, cause: Cause) -> Remark:
         """Make a remark about a field that is a cause."""
-        return self.remark(field, cause.sentence, at=at)._replace(todo=cause.todo)
+        return self.remark(field, cause.sentence)._replace(todo=cause.todo)
 
     def replaced(self, field: str, text: str, *, is_key: bool = False) -> Edit | None:
         """The edit that replaces the value of a field, or its key; None if that is not one word on one line.

@@ -12,7 +12,7 @@ Rule 4: a new rule is a preview: it is checked with -preview only, and may still
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -103,9 +103,9 @@ def rules() -> dict[str, Rule]:
     }
 
 
-def find_rule(word: str, known: Iterable[Rule] = ()) -> Rule:
+def find_rule(word: str) -> Rule:
     """The rule with a code, in any case, or a name; raise ValueError that suggests the nearest one."""
-    by_word = {key: each for each in known or rules().values() for key in (each.code, each.name)}
+    by_word = {key: each for each in rules().values() for key in (each.code, each.name)}
     found = by_word.get(word.upper()) or by_word.get(word.lower())
     if found is not None:
         return found

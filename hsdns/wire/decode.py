@@ -478,24 +478,13 @@ class _Reader:
 _SIGNATURE_LEN: Final = 18  # octets of an RRSIG record before its names (RFC 4034 section 3.1)
 
 
-class Outline(NamedTuple):
-    """`reply` has one record of each type and each RRSIG record; `ttl` in seconds, None without records."""
+def outline(wire: bytes) -> tuple[Reply, int | None]:
+    """Walk over a reply with one question; raise IndexError if it is malformed.
 
-    reply: Reply
-    ttl: int | None
-
-
-def outline(wire: bytes) -> Outline | None:
-    """Walk over a reply with one question; None if it is malformed."""
-    try:
-        return _outline(wire)
-    except IndexError:
-        return None
-
-
-def _outline(wire: bytes) -> Outline | None:
+    Return one record of each type and each RRSIG record, and the smallest TTL in seconds, None without records.
+    """
     if wire[4:6] != b"\0\1":
-        return None
+        raise IndexError
     size = len(wire)
     at = after_name(wire, HEADER_LEN) + 4
     rcode = wire[3] & 15
@@ -504,15 +493,15 @@ def _outline(wire: bytes) -> Outline | None:
     for cell in (6, 8, 10):
         records: list[RR] = []
         seen = set()
-        for _ in range(wire[cell] << 8 | wire[cell + 1]):
-            # Most owners are a pointer; this is done for each of up to 4,000 records.
-            at = at + 2 if wire[at] >= 0xC0 else after_name(wire, at)
-            rrtype = wire[at] << 8 | wire[at + 1]
-            ttl = int.from_bytes(wire[at + 4 : at + 8], "big")
+        left = wire[cell] << 8 | wire[cell + 1]
+        while left:
+            begin, left = at, left - 1
+            at = at + 2 if wire[at] >= 0xC0 else after_name(wire, at)  # most are a pointer
             start = at + 10
-            at = start + (wire[at + 8] << 8 | wire[at + 9])
-            if at > size:
-                return None
+            if start > size:
+                raise IndexError
+            rrtype, _, ttl, length = RECORD_HEAD.unpack_from(wire, at)
+            at = start + length
             if rrtype == RRType.OPT:
                 rcode |= ttl >> 24 << 4
                 continue
@@ -520,10 +509,16 @@ def _outline(wire: bytes) -> Outline | None:
                 smallest = ttl
             if rrtype == RRType.RRSIG:
                 records.append(RR(ROOT, rrtype, ttl, wire[start : min(at, start + _SIGNATURE_LEN)]))
-            elif rrtype not in seen:
+                continue
+            if rrtype not in seen:
                 seen.add(rrtype)
                 records.append(RR(ROOT, rrtype, ttl, b""))
+            head = wire[begin:start]
+            while left and wire.startswith(head, at):  # up to 4,000 records differ in RDATA only
+                at, left = at + len(head) + length, left - 1
+        if at > size:
+            raise IndexError
         sections.append(tuple(records))
     answer, authority, additional = sections
     reply = Reply(rcode=rcode, answer=answer, authority=authority, additional=additional)
-    return Outline(reply, smallest)
+    return reply, smallest

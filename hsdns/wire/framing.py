@@ -9,11 +9,12 @@ from __future__ import annotations
 class FrameBuffer:
     """Splits a byte stream into messages, one by one or all at once."""
 
-    __slots__ = ("_at", "_buffer")
+    __slots__ = ("_at", "_buffer", "_end", "has_message")
 
     def __init__(self) -> None:
+        self.has_message = False  # a complete message waits
         self._buffer = bytearray()
-        self._at = 0  # where the next message begins
+        self._at = self._end = 0  # where the next message begins, and ends if it is complete
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add received bytes; return the messages that are complete, in order."""
@@ -31,24 +32,25 @@ class FrameBuffer:
             del self._buffer[: self._at]
             self._at = 0
         self._buffer += data
+        self._look()
 
     def take(self) -> bytes | None:
         """Take the next message that is complete."""
-        end = self._end()
-        if end < 0:
+        if not self.has_message:
             return None
-        buffer = self._buffer
-        message = bytes(buffer[self._at + 2 : end])
-        if end == len(buffer):
-            buffer.clear()
-            end = 0
-        self._at = end
+        message = bytes(self._buffer[self._at + 2 : self._end])
+        if self._end == len(self._buffer):
+            self.clear()
+        else:
+            self._at = self._end
+            self._look()
         return message
 
     def clear(self) -> None:
         """Forget what was received."""
         self._buffer.clear()
         self._at = 0
+        self.has_message = False
 
     @property
     def octets(self) -> int:
@@ -56,23 +58,17 @@ class FrameBuffer:
         return len(self._buffer)
 
     @property
-    def has_message(self) -> bool:
-        """Whether a complete message waits."""
-        return self._end() >= 0
-
-    @property
     def is_partial(self) -> bool:
         """Whether octets wait that are no complete message."""
-        return bool(self._buffer) and self._end() < 0
+        return bool(self._buffer) and not self.has_message
 
-    def _end(self) -> int:
-        """Where the next message ends; below 0 if it is not complete."""
+    def _look(self) -> None:
+        """Find the end of the next message."""
         buffer, at = self._buffer, self._at
-        size = len(buffer)
-        if size - at < 2:
-            return -1
-        end = at + 2 + (buffer[at] << 8 | buffer[at + 1])
-        return end if end <= size else -1
+        left = len(buffer) - at - 2
+        length = buffer[at] << 8 | buffer[at + 1] if left >= 0 else 0
+        self.has_message = length <= left
+        self._end = at + 2 + length
 
 
 def frame(message: bytes) -> bytes:

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import CACHED_ZONE, SERVICES_ZONE, ZONE, Cluster, Question
 from loadtest.dns import query_of
-from loadtest.generators import CLIENTS
 
 HOT = 1_000  # names
 FEW_PORTS: Final = 20
@@ -46,7 +45,7 @@ class Mix(NamedTuple):
     `fresh`: each round has different names.  `randomized`: each query has its own cookie and case.  `changes`: cluster
     events per second during the run.  `ports`: the number of ports from which drain sends, in turn.  `external`: names
     outside the cluster, which only the servers with a Corefile have.  `over`: a transport of dnsperf, `under_way`: its
-    queries at a time.  Only servers with a Corefile have TLS.
+    queries at a time, or those of h2load on each connection.  Only servers with a Corefile have TLS.
     """
 
     key: str
@@ -163,8 +162,9 @@ MIXES: Final = (
     ),
     Mix("tcp", "the 1,000 names on 20 open TCP connections", _hot, over=TCP, methods=(DNSPERF,)),
     Mix("dot", "the same over TLS", _hot, over=DOT, methods=(DNSPERF,)),
-    Mix("doh", "GET requests for them on 20 open HTTP/2 connections, one at a time on each", _hot, over=DOH,
-        under_way=CLIENTS, methods=(DNSPERF,)),
+    Mix("doh", "GET requests for them on 20 open HTTP/2 connections, one at a time on each, by h2load", _hot,
+        over=DOH, under_way=1, methods=(DNSPERF,)),
+    Mix("streams", "the same, 20 at a time on each", _hot, over=DOH, under_way=20, methods=(DNSPERF,)),
 )  # fmt: skip
 BY_KEY: Final = {mix.key: mix for mix in MIXES}
 

@@ -16,17 +16,36 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
+from shutil import which
 from typing import Final, NamedTuple
 
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.drain import QUERIES, QuerySender
-from loadtest.answering.mixes import DNSPERF, DRAIN, TCP, UDP, Mix, fresh_names, queries, summarize
+from loadtest.answering.mixes import (
+    DNSPERF,
+    DOH,
+    DRAIN,
+    TCP,
+    UDP,
+    Mix,
+    fresh_names,
+    queries,
+    summarize,
+)
 from loadtest.answering.results import Results, Sample, WarmUp
 from loadtest.answering.servers import RunSettings, Server
 from loadtest.bench import Progress
 from loadtest.dns import ask_all
 from loadtest.figures import percentile
-from loadtest.generators import counted, dnsperf_words, latencies, run, write_questions
+from loadtest.generators import (
+    counted,
+    counted_streams,
+    dnsperf_words,
+    h2load_words,
+    latencies,
+    run,
+    write_questions,
+)
 from loadtest.process import BenchmarkError
 from loadtest.programs import COREDNS, DICT, ECHO, NATIVE, PURE, Program
 from tests.support.upstreams.certificate import make_certificate
@@ -78,6 +97,9 @@ class Run:
     ) -> None:
         self.missing: list[str] = []
         server_core, core = cores if cores is not None else (None, None)
+        if which("h2load") is None and any(mix.over == DOH for mix in mixes):
+            self.missing.append("HTTPS is not measured: h2load (nghttp2-client) is not installed")
+            mixes = [mix for mix in mixes if mix.over != DOH]
         has_tls = any(mix.has_tls for mix in mixes)
         files = make_certificate(folder, "127.0.0.1") if has_tls else None
         self._settings = RunSettings(folder, cluster, folder / "zone", server_core, files)
@@ -237,12 +259,16 @@ class Run:
         if mix.over == UDP and server.program.key != ECHO:
             ask_all(server.port, self._packets[mix.key][:_WARM_UP_QUERIES])
         before = server.process.cpu_ns()
-        counts = counted(self._call_dnsperf(mix, server.port_for(mix), path, effort.seconds))
+        if mix.over == DOH:
+            words = h2load_words(server.port_for(mix), path, effort.seconds, mix.under_way)
+            counts = counted_streams(run(words, effort.seconds, core=self._core).printed)
+        else:
+            counts = counted(self._call_dnsperf(mix, server.port_for(mix), path, effort.seconds))
         cpu = server.process.cpu_ns() - before
         if not counts.completed:
             raise BenchmarkError(f"{server.program.title} answers dnsperf nothing of {mix.key}")
         found: list[float] = []
-        if number < effort.latency_rounds:
+        if number < effort.latency_rounds and mix.over != DOH:
             found = latencies(
                 self._call_dnsperf(
                     mix, server.port_for(mix), path, 1, "-v", "-Q", str(LATENCY_RATE)

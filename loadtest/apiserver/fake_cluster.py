@@ -146,11 +146,10 @@ class FakeCluster:
                 if line is not None:
                     watch.add(line)
 
-    def send_line(self, line: bytes, kind: str | None = None) -> None:
-        """Send any octets down every watch of a kind, or all, after what is due."""
+    def send_line(self, line: bytes) -> None:
+        """Send any octets down every watch, after what is due."""
         for watch in self.watches:
-            if kind in (None, watch.cache.kind.name):
-                watch.add(line)
+            watch.add(line)
 
     def end_watches(self) -> None:
         """End every watch after the lines that are due, as at its timeout."""

@@ -1,7 +1,7 @@
 """Measures the load generator: its cost and lateness, over UDP and over connections, and its search for a knee.
 
-Path: `python -m loadtest.generator` -> here -> measure.py; wire.py, whether tcpdump sees the same service times;
-      trouble.py, whether what happens to the generator is charged to the server.
+Path: `python -m loadtest.generator` -> here -> measure.py; knot.py, whether tcpdump sees the same service times, and
+      whether what happens to the generator is charged to the server.
 Rule 1: each part with a limit reports whether it holds; the exit status is 0 if all hold, 1 if one does not, 2 if
         nothing was measured.  The limits are for a machine that does nothing else.
 """
@@ -16,6 +16,7 @@ from typing import Final
 
 from loadtest import bench
 from loadtest.figures import Checked, told
+from loadtest.generator.knot import WIRE_RATES, compare, through_trouble
 from loadtest.generator.measure import (
     COMPILED,
     DNSPERF,
@@ -30,8 +31,6 @@ from loadtest.generator.measure import (
     over_udp,
     table,
 )
-from loadtest.generator.trouble import through_trouble
-from loadtest.generator.wire import WIRE_RATES, compare
 from loadtest.process import run_benchmark
 from loadtest.programs import ECHO, KNOT, NATIVE
 

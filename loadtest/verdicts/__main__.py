@@ -19,13 +19,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -35,7 +34,7 @@ from loadtest.demo import BAD, corefile
 from loadtest.figures import Checked, told
 from loadtest.generators import HSDNS, churn_words
 from loadtest.ports import free_port
-from loadtest.process import BenchmarkError, Process, run_benchmark
+from loadtest.process import BenchmarkError, Process, busy, run_benchmark
 from loadtest.programs import ROOT
 from loadtest.server import start
 from loadtest.verdicts import clean, peers
@@ -240,18 +239,6 @@ def judge_clean(found: Cleaned) -> list[Checked]:
         Checked(f"of {judged:,} right answers: {told}; under {found.changes:,} changes",
                 found.verdicts["right"] == judged),
     ]  # fmt: skip
-
-
-@contextmanager
-def busy(count: int) -> Iterator[None]:
-    """Keep the processors busy with so many loops."""
-    loops = [subprocess.Popen(("sh", "-c", "while :; do :; done")) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for each in loops:
-            each.kill()
-            each.wait()
 
 
 def main() -> int:

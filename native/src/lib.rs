@@ -18,6 +18,7 @@
 //! load_sender.rs          the queries of a load test (hsdns/load), which has nothing to do with the rest
 //! watch.rs                what API servers send as protobuf (hsdns/apiserver), which has nothing to do with the rest
 //! slice_change.rs         what an event about an EndpointSlice changes (hsdns/cluster)
+//! hpack.rs                header blocks of HTTP/2 (hsdns/http2.py), which have nothing to do with the rest
 //! service_reply.rs        the reply about a Service or an endpoint, for queries that are misses (hsdns/answer_table)
 //! python/                 all of the above for Python; everything else builds without it
 //! ```
@@ -31,6 +32,7 @@ pub mod entries;
 pub mod entry;
 pub mod forward;
 pub mod hit_counts;
+pub mod hpack;
 pub mod index;
 pub mod key;
 pub mod load_sender;

@@ -238,7 +238,7 @@ def test_a_source_that_is_not_there_ends_it(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(launch, "set_up_logging", lambda refuses: None)  # it would last
+    monkeypatch.setattr(launch, "set_up_logging", lambda *given: None)  # it would last
     line = line.format(path=tmp_path)
     (tmp_path / "Corefile").write_text(f". {{\nkubernetes cluster.local {{\n{line}\n}}\n}}\n")
     assert Serve.main(["-p", str(free_port()), *words.format(path=tmp_path).split()]) == 2

@@ -21,7 +21,7 @@ from hsdns.cluster.pack import TOPOLOGY, SliceChange, change_in_python, change_o
 from hsdns.cluster.schema import SVC, ParsedName
 from hsdns.cluster.services import Services
 from hsdns.cluster.store import StoreSettings
-from hsdns.cluster.value import NO_PORT, NO_PORTS, Key, PackedSlice, Port
+from hsdns.cluster.value import NO_PORT, NO_PORTS, Key, PackedSlice, Port, join_labels
 from hsdns.plugins.kubernetes import watch
 from hsdns.wire.name import Name
 from tests import strategies
@@ -75,7 +75,7 @@ LONG = Port(b"x" * 64, b"tcp", 80)
 
 def part(addresses: bytes, labels: Any = None, ports: tuple[Port, ...] = NO_PORTS, width: int = 4,
          targets: tuple[Name, ...] = ()) -> PackedSlice:  # fmt: skip
-    return PackedSlice("s", "1", width, addresses, labels, ports, targets)
+    return PackedSlice("s", "1", width, addresses, join_labels(labels or ()), ports, targets)
 
 
 TARGET = part(b"", (b"example-org", None), width=0, targets=(Name(b"\1a\0"), Name(b"\1b\0")))
@@ -99,7 +99,11 @@ def parts(draw: st.DrawFn) -> list[PackedSlice]:
         )
         ports = draw(st.sampled_from([NO_PORTS, (HTTP,), (UNNAMED, LONG), (HTTP, Port(b"a", b"udp", 1))]))  # fmt: skip
         reversible = draw(st.booleans())
-        found.append(PackedSlice("s", "1", width, addresses, labels, ports, reversible=reversible))
+        found.append(
+            PackedSlice(
+                "s", "1", width, addresses, join_labels(labels or ()), ports, reversible=reversible
+            )
+        )
     return [*found, *draw(st.sampled_from([(), (TARGET,)]))]
 
 

@@ -10,9 +10,7 @@ from hsdns.wire.name import Name
 ZONE = Name.from_text("cluster.local")
 ASKED = ParsedName(SVC, b"ns", b"db")
 QNAME = Name.from_text("DB.ns.svc.cluster.local")
-PART = PackedSlice(
-    "db-1", "1", 4, b"\n\0\0\1\n\0\0\2", (b"db-0", None), (Port(b"sql", b"tcp", 5432),)
-)
+PART = PackedSlice("db-1", "1", 4, b"\n\0\0\1\n\0\0\2", b"\4db-0\0", (Port(b"sql", b"tcp", 5432),))
 
 
 def srv_records(

@@ -24,7 +24,9 @@ CONTROL, FAULTS, RECORD = (
     [*fences(ROOT / "docs" / f"{name}.md")] for name in ("control", "faults", "record")
 )
 TROUBLES = [*fences(ROOT / "tests" / "docs" / "troubleshooting.md")]
+CONTROL += fences(ROOT / "tests" / "docs" / "control.md")
 FAULTS += fences(ROOT / "tests" / "docs" / "faults.md")
+RECORD += fences(ROOT / "docs" / "contributing" / "recording.md")
 FOLDER = "XDG_RUNTIME_DIR"  # where the control socket of a server is
 pytestmark = pytest.mark.sockets
 

@@ -30,8 +30,10 @@ ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "hsdns" / "demo"
 PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
-    ROOT / "tests/docs/explain.md",
-    ROOT / "tests/docs/faults.md",
+    *(
+        ROOT / f"tests/docs/{name}.md"
+        for name in ("explain", "faults", "lint", "resolve", "serve", "sidecar")
+    ),
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
 ]

@@ -6,8 +6,12 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import repeat
 from operator import attrgetter
 from pathlib import Path
 
@@ -15,8 +19,9 @@ import pytest
 import yaml
 
 from hsdns.cli import SUBCOMMANDS, find_command
+from loadtest.ports import free_port
 from tests.deploy.rendered import needs_kubectl
-from tests.docs.test_examples import ROOT, fences
+from tests.docs.test_examples import ROOT, as_pattern, fences
 from tests.support.apiserver.real_api import RealApi, missing_assets
 from tests.support.tables import columns, section
 
@@ -116,6 +121,61 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).write_text(HSDNS)
         (tmp_path / name).chmod(0o755)
     return tmp_path
+
+
+# --- README.md, in a checkout ---
+
+TYPED = dict(map(attrgetter("values"), columns(TABLE, "README")))
+MAKE = f'#!/bin/sh\nexec {shutil.which("make")} -o .venv/run "$@"'  # which installs nothing
+KUBECTL = """#!/bin/sh
+echo '{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.7"}}'"""
+
+
+def readme() -> Iterator[tuple[str, str]]:
+    """Each command line that is typed, and what README or the table has of its output."""
+    for fence in fences(PAGES[0]):
+        lines = fence.commands if fence.language == "console" else zip(fence.body.splitlines(), repeat(""))  # fmt: skip
+        for line, shown in lines:
+            expected = TYPED[row(line, [*TYPED])]
+            if not expected.startswith("not typed"):
+                yield line, shown or (f"...\n...{expected}...\n..." if expected != "-" else "")
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+@pytest.mark.skipif(not (shutil.which("make") and shutil.which("dig")), reason="there is no make, or no dig")  # fmt: skip
+@pytest.mark.parametrize("is_clone", [False, pytest.param(True, marks=pytest.mark.night)])
+def test_readme(is_clone: bool, tmp_path: Path) -> None:
+    """Typed line by line; at night in a clone, where `make serve` installs what it needs."""
+    checkout, bin_, port = tmp_path / "checkout", tmp_path / "bin", str(free_port())
+    bin_.mkdir()
+    if is_clone:
+        subprocess.run(["git", "clone", "-q", ROOT, checkout], check=True)
+    else:
+        checkout.mkdir()
+        for each in ROOT.iterdir():
+            (checkout / each.name).symlink_to(each)
+        (bin_ / "make").write_text(MAKE)
+    (bin_ / "kubectl").write_text(KUBECTL)
+    for each in bin_.iterdir():
+        each.chmod(0o755)
+    port_flag = f"HSDNS_ARGS=-p {port}"
+    environ = ["env", f"PATH={bin_}:{os.environ['PATH']}", f"XDG_RUNTIME_DIR={tmp_path}", port_flag]
+    with ExitStack() as servers:
+        for line, shown in readme():
+            if is_server := line.startswith("make"):
+                servers.close()  # Ctrl-C
+            typed = line.replace("1053", port).replace('HSDNS_ARGS="', f'"{port_flag} ')
+            process = subprocess.Popen([*environ, "bash", "-c", f"exec {typed}"], cwd=checkout, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
+            servers.enter_context(process)
+            if is_server:
+                servers.callback(os.killpg, process.pid, signal.SIGINT)
+            wanted, printed = as_pattern(shown), ""
+            for part in process.stdout or ():
+                printed += part
+                if is_server and wanted.fullmatch(printed):
+                    break
+            assert wanted.fullmatch(printed), f"{line}\n{printed}"
 
 
 def stand_in_for_nodes(api: RealApi) -> None:

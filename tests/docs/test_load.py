@@ -31,6 +31,7 @@ TITLES = (
     "How much a server can do",
 )
 SECTIONS = [PAGE.partition(f"\n## {each}\n")[2].partition("\n## ")[0] for each in TITLES]
+SECTIONS.append(Path(__file__).with_name("load.md").read_text())
 FENCES = re.findall(r"^```text\n(.*?)^```", "".join(SECTIONS), re.DOTALL | re.MULTILINE)
 COMMANDS = [each for fence in FENCES for each in fence.splitlines() if each.startswith("hsdns load")]  # fmt: skip
 SHOWN = [fence for fence in FENCES if fence.startswith("$ ")]

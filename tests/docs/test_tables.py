@@ -25,7 +25,7 @@ def page(name: str) -> str:
         ("faults", "action", {*ACTIONS}),
         ("faults", "selector", {*SELECTORS}),
         ("faults", "option", {*OPTIONS}),
-        ("record", "entry", {*NAMES}),
+        ("contributing/recording", "entry", {*NAMES}),
         ("record", "argument", {*SETTINGS}),
         ("record", "command", {f"hsdns replay {each}" for each in replay.WORDS}),
         ("record", "flag", {f"-{each}" for each in Record.flags()} - {"-control", "-o", "-h", "-help"}),

@@ -7,7 +7,7 @@ import pytest
 from hsdns.cluster.history import History, Noted
 from hsdns.cluster.objects import Object
 from hsdns.cluster.source import Lead
-from hsdns.cluster.value import PackedSlice, Port
+from hsdns.cluster.value import PackedSlice, Port, join_labels
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.question import read_question
@@ -150,7 +150,7 @@ PORTS = (Port(b"http", b"tcp", 80),)
 
 def part(*hosts: int, labels: tuple[bytes | None, ...] | None = None) -> tuple[PackedSlice, ...]:
     addresses = b"".join(bytes((10, 0, host // 256, host % 256)) for host in hosts)
-    return (PackedSlice("db-1", "1", 4, addresses, labels, PORTS),)
+    return (PackedSlice("db-1", "1", 4, addresses, join_labels(labels or ()), PORTS),)
 
 
 def noted(

@@ -192,14 +192,6 @@ def test_log(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_foresee() -> None:
-    found = Set("drop type A named a", "drop share 0.5 named b", "drop type SRV named c")
-    assert [(rule.name, will) for rule, will in found.rules.foresee(asked("x. A"), 0.0)] == [
-        ("a", True), ("b", False),
-    ]  # fmt: skip
-    assert found.hits == {("a",): 0, ("b",): 0, ("c",): 0}
-
-
 @pytest.mark.parametrize(("row", "expected"), table("ends"))
 def test_end(row: str, expected: str) -> None:
     text, ages = row.split(" ; ")

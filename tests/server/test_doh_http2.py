@@ -9,12 +9,15 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, DataReceived, Event, ResponseReceived
+from hpack import Encoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.http2 import MAX_BLOCK_LEN, MAX_FRAME_LEN, ErrorCode, Violation
+from hsdns import fastpath
+from hsdns.http2 import MAX_BLOCK_LEN, MAX_FRAME_LEN, ErrorCode, HeaderDecoder, Violation
 from hsdns.server.http.doh_http2 import MAX_BODY_LEN, MAX_STREAMS, RATES, Frames, Http2
 from hsdns.server.http.request import Request, Response
+from tests import strategies
 from tests.support.clients.http2_frames import (
     CONTINUATION,
     DATA,
@@ -380,6 +383,35 @@ def test_any_octets_wait_unchanged_and_in_order(data: bytes, piece: int) -> None
         each[:5] + bytes((each[5] & 127,)) + each[6:] for each in split(data[: len(taken)])
     )
     assert not found.reset
+
+
+FIELD = st.tuples(st.sampled_from([":path", "accept", "x-a"]), st.text(max_size=40), st.booleans())
+BLOCKS = st.lists(
+    st.tuples(st.lists(FIELD, max_size=4), st.sampled_from([0, 60, 4096])), max_size=5
+)
+
+
+@pytest.mark.skipif(fastpath.HeaderDecoder is None, reason="the fast path is not compiled")
+@given(BLOCKS, st.booleans(), st.data())
+def test_both_decoders_read_the_same_fields(
+    blocks: list[tuple[list[tuple[str, str, bool]], int]], huffman: bool, data: st.DataObject
+) -> None:
+    """RFC 7541: with and without its code and its table, whose size changes; up to the first damaged block."""
+    encoder, decoders = Encoder(), [fastpath.HeaderDecoder(300), HeaderDecoder(300)]
+    for fields, size in blocks:
+        encoder.header_table_size = size
+        block = encoder.encode(fields, huffman=huffman)
+        if data.draw(st.integers(0, 3)) == 0:
+            block = data.draw(strategies.damaged(block))
+        found: list[object] = []
+        for decoder in decoders:
+            try:
+                found.append(decoder.decode(block))
+            except (OverflowError, ValueError) as error:
+                found.append(type(error))
+        assert found[0] == found[1]
+        if isinstance(found[0], type):
+            return
 
 
 def test_documentation_has_the_rates() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsdns.server.http.doh import BadRequest, max_age, read_request
+from hsdns.server.http.doh import BadRequest, max_age, read_query, read_request
 from hsdns.wire.decode import decode
 from tests.support.clients.messages import query
 from tests.support.tables import columns
@@ -32,11 +32,11 @@ def test_request(asked: str, expected: str) -> None:
     method, target, body = [*asked.split(" "), ""][:3]
     target = target.replace("{TEXT}", TEXT).replace("{TEXT-1}", TEXT[:-1])
     if expected == "read":
-        wire, found = read_request(method, target, BODIES[body])
-        assert (wire, found.qname.to_text()) == (WIRE, "example.org.")
+        wire = read_request(method, target, BODIES[body])
+        assert (wire, read_query(wire).qname.to_text()) == (WIRE, "example.org.")
         return
     with pytest.raises(BadRequest) as caught:
-        read_request(method, target, BODIES[body])
+        read_query(read_request(method, target, BODIES[body]))
     reply, text = caught.value.reply, b"\n" if expected == "404" else b"invalid request\n"
     assert (reply.status, reply.body) == (int(expected), text)
     assert dict(reply.headers) == {**ERROR_HEADERS, "content-length": str(len(text))}
@@ -46,11 +46,11 @@ def test_request(asked: str, expected: str) -> None:
 def test_any_request_is_read_or_refused(method: str, target: str, body: bytes) -> None:
     for path in (target, f"/dns-query?{target}", f"/dns-query?dns={target}"):
         try:
-            wire, _ = read_request(method, path, body)
+            found = read_query(read_request(method, path, body))
         except BadRequest as bad:
             assert bad.reply.status in (400, 404)
         else:
-            assert len(wire) >= 12
+            assert found.size >= 12
 
 
 def reply(*sections: str, rcode: str = "NOERROR", qtype: str = "A") -> bytes:

@@ -456,11 +456,6 @@ def serving_tls(
     return started(Serving(answer, "tls://:853", Settings(limits, context or server_context())))
 
 
-def over_tls(test: Callable[..., object]) -> object:
-    """On loopback, on both event loops."""
-    return pytest.mark.sockets(pytest.mark.parametrize("loop", LOOPS)(test))
-
-
 def framed(*numbers: int) -> bytes:
     wires = [query(number=number).to_wire() for number in numbers]
     return b"".join(len(wire).to_bytes(2, "big") + wire for wire in wires)
@@ -472,7 +467,7 @@ async def receive(reader: asyncio.StreamReader) -> str:
         return summary(await reader.readexactly(size))
 
 
-@over_tls
+@over_sockets
 async def test_client_certificates(loop: str) -> None:
     async with serving_tls(context=server_context(clients=True)) as it:
         known = client_context()
@@ -490,7 +485,7 @@ async def test_client_certificates(loop: str) -> None:
         await until(lambda: not it.server.connections, "the stranger's connection closed")
 
 
-@over_tls
+@over_sockets
 async def test_old_versions_and_plain_text_are_refused(loop: str) -> None:
     async with serving_tls() as it:
         async with TcpClient((ADDRESS, it.port)) as plain:

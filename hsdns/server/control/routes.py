@@ -104,6 +104,11 @@ async def version(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]
 
 async def state(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     """Describe the process and the serving configuration."""
+    yield to_line(await describe(door))
+
+
+async def describe(door: Door) -> dict[str, Any]:
+    """The process and the serving configuration, as /v1/server and `hsdns serve -o json` show them."""
     instance, turn = door.serving(), Turn(door.clock)
     plugins = kubernetes_blocks(instance)
     corefile = instance.configuration.corefile
@@ -121,7 +126,7 @@ async def state(door: Door, asked: PageRequest) -> AsyncGenerator[bytes, None]:
     for plugin in plugins:
         found["kubernetes"].append(_source(plugin))
         await turn.end_if_long()
-    yield to_line(found)
+    return found
 
 
 async def _describe(instance: Instance, found: dict[str, Any], turn: Turn) -> None:
@@ -139,12 +144,15 @@ async def _describe(instance: Instance, found: dict[str, Any], turn: Turn) -> No
         )
         await turn.end_if_long()
     for block in instance.configuration.blocks:
+        why_not, stores_cached = block.policy.reason, block.policy.stores_cached
         found["server_blocks"].append(
             {
                 "keys": [key.token.text for key in block.keys],
                 "zones": list(dict.fromkeys(key.zone.to_text() for key in block.keys)),
                 "listeners": [listen.server for listen in block.listens],
                 "plugins": [plugin.name for plugin in block.plugins],
+                "stored": "cached" if stores_cached and why_not else "none" if why_not else "all",
+                "reason": why_not,
             }
         )
         await turn.end_if_long()

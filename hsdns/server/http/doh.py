@@ -17,7 +17,6 @@ Rule 5: the connections of a listener are limited (`max_connections`) as those o
 from __future__ import annotations
 
 import asyncio
-import binascii
 import functools
 import re
 import time
@@ -35,13 +34,18 @@ from hsdns.server.http.request import Malformed, Request, RequestReader, Respons
 from hsdns.server.transport.admission import Places
 from hsdns.server.transport.tcp import DnsConnection, TcpListener
 from hsdns.wire.decode import BadQuery, decode, outline
-from hsdns.wire.encode import MAX_TCP_LEN
+from hsdns.wire.edns import Edns
+from hsdns.wire.iana import RRType
 from hsdns.wire.message import Outcome, Query, outcome
+from hsdns.wire.name import ROOT
 
 PATH: Final = "/dns-query"
 SHORT_AGE: Final = 5  # seconds, for a reply without any TTL (CoreDNS plugin/pkg/dnsutil ttl.go)
 LONGEST_AGE: Final = 3600
 _BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
+_USUAL: Final = re.compile(r"dns=[A-Za-z0-9_-]*")
+# What matters of a query that the answer table answers; of those without DO, no reply has signatures.
+_PLAIN: Final = Query.ask(ROOT, RRType.A, edns=Edns(0, do=True))
 _KEPT: Final = frozenset({Outcome.POSITIVE, Outcome.NODATA, Outcome.NXDOMAIN})
 
 
@@ -232,16 +236,15 @@ class DohConnection(DnsConnection):
         self._last_used = now = server.clock()
         self._places.touch(self)
         try:
-            wire, query = read_request(request.method, request.target, request.body)
+            wire = read_request(request.method, request.target, request.body)
+            known = server.processor.known(wire, self._address, now)
+            if known is not None:
+                self._reply(request, make_reply(_PLAIN, known))
+                return
+            query = read_query(wire)
         except BadRequest as bad:
             self._reply(request, bad.reply)
             return
-        lookup = server.processor.lookup
-        if lookup is not None:
-            known = lookup(wire, client=self._address, limit=MAX_TCP_LEN, now=now)
-            if known is not None:
-                self._reply(request, make_reply(query, known))
-                return
         self.pending += 1
         try:
             eager.start(
@@ -286,8 +289,8 @@ class DohConnection(DnsConnection):
             transport.close()
 
 
-def read_request(method: str, target: str, body: bytes | None) -> tuple[bytes, Query]:
-    """Return the query of a request, as octets and parsed; raise BadRequest.
+def read_request(method: str, target: str, body: bytes | None) -> bytes:
+    """Return the message of a request; raise BadRequest.
 
     `target` is the path with its query string.
     """
@@ -297,8 +300,13 @@ def read_request(method: str, target: str, body: bytes | None) -> tuple[bytes, Q
     wire = _from_parameters(parameters) if method == "GET" else body
     if wire is None or method not in ("GET", "POST") or len(wire) > MAX_BODY_LEN:
         raise BadRequest(_error(400, "invalid request"))
+    return wire
+
+
+def read_query(wire: bytes) -> Query:
+    """Decode a message that the answer table does not know; raise BadRequest."""
     try:
-        return wire, decode(wire)
+        return decode(wire)
     except BadQuery as bad:
         raise BadRequest(_error(400, "invalid request")) from bad
 
@@ -317,23 +325,25 @@ def make_reply(query: Query, wire: bytes | None) -> Response:
 
 def max_age(query: Query, wire: bytes) -> int:
     """The number of seconds for which a reply may be cached: its smallest TTL (RFC 8484 section 5.1)."""
-    found = outline(wire)
-    if found is None or found.ttl is None or outcome(query, found.reply, time.time) not in _KEPT:
+    try:
+        reply, ttl = outline(wire)
+    except IndexError:
         return SHORT_AGE
-    return min(LONGEST_AGE, found.ttl)
+    if ttl is None or outcome(query, reply, time.time) not in _KEPT:
+        return SHORT_AGE
+    return min(LONGEST_AGE, ttl)
 
 
 def _from_parameters(text: str) -> bytes | None:
     """The value of the only parameter `dns`, decoded from base64url without padding."""
+    found = [text[4:]]
     try:
-        found = parse_qs(text, keep_blank_values=True, max_num_fields=16).get("dns", [])
-    except ValueError:
-        return None
-    if len(found) != 1 or not _BASE64.fullmatch(found[0]):
-        return None
-    try:
+        if not _USUAL.fullmatch(text):
+            found = parse_qs(text, keep_blank_values=True, max_num_fields=16).get("dns", [])
+        if len(found) != 1 or not _BASE64.fullmatch(found[0]):
+            return None
         return urlsafe_b64decode(found[0] + "=" * (-len(found[0]) % 4))
-    except binascii.Error:
+    except ValueError:
         return None
 
 

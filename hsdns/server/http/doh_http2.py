@@ -52,6 +52,7 @@ RATES: Final = {
     "other frames": Rate(100, 10),  # PRIORITY, GOAWAY, and unknown types
     "data frames": Rate(5000, 5000),
 }
+_PERIOD: Final = 0.1  # seconds after which allowances are added to
 _KIND: Final = {
     http2.DATA: "data frames",
     http2.HEADERS: "streams",
@@ -84,9 +85,10 @@ class Frames:
 
     def feed(self, data: bytes, now: float) -> None:
         """Accept octets of the client; their frames wait for count()."""
-        elapsed, self._now = now - self._now, now
-        for what, (burst, per_second) in RATES.items():
-            if self._left[what] < burst:
+        elapsed = now - self._now
+        if elapsed > _PERIOD:
+            self._now = now
+            for what, (burst, per_second) in RATES.items():
                 self._left[what] = min(burst, self._left[what] + elapsed * per_second)
         self.fed += len(data)
         self._data += data
@@ -302,9 +304,8 @@ class Http2(http2.Connection[_Head]):
         found = self.streams.get(stream)
         if found is None:
             return
-        fields = [field(":status", str(reply.status)), *(field(*each) for each in reply.headers)]
-        fields.append(_date_field(int(time.time())))
-        self.send_head(stream, b"".join(fields), ends=head_only)
+        fields = _fields(reply.status, reply.headers, int(time.time()))
+        self.send_head(stream, fields, ends=head_only)
         if head_only:
             self.sent(found)
             return
@@ -392,6 +393,8 @@ def _octets_of(stream: Stream[_Head]) -> int:
     )
 
 
-@functools.lru_cache(maxsize=2)
-def _date_field(second: int) -> bytes:
-    return field("date", date(second))
+@functools.lru_cache(maxsize=256)
+def _fields(status: int, headers: tuple[tuple[str, str], ...], second: int) -> bytes:
+    """The header block of a response, which many have."""
+    fields = (":status", str(status)), *headers, ("date", date(second))
+    return b"".join(field(*each) for each in fields)

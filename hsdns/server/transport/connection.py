@@ -246,24 +246,27 @@ class TlsConnection(Layer):
         if self._is_over:
             return False
         plain: list[bytes] = []
+        has_more = True
         end: ssl.SSLError | None = None
         try:
             if not self._is_shaken:
                 self.ssl.do_handshake()
                 self._is_shaken = True
                 self._flush()
-            while len(plain) < RECORDS:
+            while has_more and len(plain) < RECORDS:
                 record = self.ssl.read(READ_LEN)
                 if not record:
                     raise ssl.SSLZeroReturnError
                 plain.append(record)
+                # To find out by reading on costs an exception.
+                has_more = self._incoming.pending > 0 or self.ssl.pending() > 0
         except ssl.SSLError as error:
             end = error
         if plain:
             self._inside.data_received(b"".join(plain))
-        if end is None:
+        if end is None and has_more:
             return True
-        if isinstance(end, ssl.SSLWantReadError):
+        if end is None or isinstance(end, ssl.SSLWantReadError):
             self._flush()
         elif isinstance(end, ssl.SSLZeroReturnError):
             self._hear_end()

@@ -38,7 +38,6 @@ from hsdns.server.transport.sockets import (
     socket_address,
 )
 from hsdns.turns import Timer
-from hsdns.wire.encode import MAX_TCP_LEN
 from hsdns.wire.framing import FrameBuffer, frame
 
 SWEEP_INTERVAL: Final = 1.0  # seconds
@@ -378,7 +377,8 @@ class TcpConnection(DnsConnection):
         )
 
     def _is_busy(self) -> bool:
-        return super()._is_busy() or self.in_work >= MAX_IN_WORK or self._frames.has_message
+        is_held = self._frames.has_message or self.in_work >= MAX_IN_WORK
+        return is_held or self._blocked_since is not None
 
     def _octets(self) -> int:
         held = sum(len(reply) for reply, _ in self._held)
@@ -388,7 +388,7 @@ class TcpConnection(DnsConnection):
         """Answer one message in a chain, or up to KNOWN from the answer table."""
         server, take = self._server, self._frames.take
         processor, now = server.processor, server.clock()
-        lookup, most = processor.lookup, server.settings.limits.max_queries
+        most = server.settings.limits.max_queries
         for _ in range(KNOWN):
             message = take()
             if message is None:
@@ -398,16 +398,13 @@ class TcpConnection(DnsConnection):
             if most != UNLIMITED and self._taken >= most:  # the connection ends after this message
                 self._ended = True
                 self._frames.clear()
-            if lookup is not None:
-                reply = lookup(message, client=self._address, limit=MAX_TCP_LEN, now=now)
-                if reply is None and processor.make(message, now):
-                    reply = lookup(message, client=self._address, limit=MAX_TCP_LEN, now=now)
-                if reply is not None:
-                    self._out.append(frame(reply))
-                    self._out_octets += len(reply)
-                    if self._out_octets < MAX_OCTETS:
-                        continue
-                    return
+            reply = processor.known(message, self._address, now)
+            if reply is not None:
+                self._out.append(frame(reply))
+                self._out_octets += len(reply)
+                if self._out_octets < MAX_OCTETS:
+                    continue
+                return
             self.in_work += 1
             try:
                 eager.start(

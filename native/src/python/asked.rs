@@ -6,6 +6,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use super::Items;
+use super::labels::split_labels;
 use super::slices::{ADDRESSES, LABELS, PORTS, WIDTH};
 use crate::key::Query;
 use crate::records::MAX_STORED_LEN;
@@ -109,19 +110,19 @@ impl<'a> Asked<'a> {
             if found.len() + part.len() * ports.len() > MOST && self.endpoint.is_none() {
                 return Ok(None);
             }
-            for at in 0..part.len() {
-                if let Some(endpoint) = self.endpoint {
-                    if !part.has_label(at, endpoint, candidate.as_deref())? {
-                        continue;
-                    }
-                }
+            for (at, own) in part.own_labels().enumerate() {
+                let address = part.address(at);
                 let label = match self.endpoint {
-                    Some(endpoint) => Some(endpoint.to_vec()),
-                    None if all => part.label(at)?,
+                    Some(endpoint) if own == endpoint => Some(endpoint.to_vec()),
+                    Some(endpoint) if own.is_empty() && candidate.as_deref() == Some(address) => {
+                        Some(endpoint.to_vec())
+                    }
+                    Some(_) => continue,
+                    None if all => label_of(own, address),
                     None => None,
                 };
                 for &port in &ports {
-                    let (address, label) = (part.address(at).to_vec(), label.clone());
+                    let (address, label) = (address.to_vec(), label.clone());
                     found.push(Entry {
                         address,
                         label,
@@ -167,7 +168,15 @@ pub(super) struct Entry {
 pub(super) struct Part<'py> {
     pub(super) width: usize,
     addresses: Bytes<'py>,
-    labels: Option<Bound<'py, PyTuple>>,
+    labels: Option<Bytes<'py>>,
+}
+
+/// The label of an address, which is the dashed one if it has no own.
+pub(super) fn label_of(own: &[u8], address: &[u8]) -> Option<Vec<u8>> {
+    if own.is_empty() {
+        return dashed_label(address).map(|label| label[1..].to_vec());
+    }
+    Some(own.to_vec())
 }
 
 impl<'py> Part<'py> {
@@ -187,30 +196,22 @@ impl<'py> Part<'py> {
         &self.addresses.as_bytes()[at * self.width..][..self.width]
     }
 
-    pub(super) fn positions<'a>(&'a self, address: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-        (0..self.len()).filter(move |&at| self.address(at) == address)
+    /// The label that each address was given, empty if it has its dashed one.
+    fn own_labels(&self) -> impl Iterator<Item = &[u8]> {
+        let labels = self.labels.as_ref().map(|labels| labels.as_bytes());
+        let dashed =
+            std::iter::repeat(&b""[..]).take(if labels.is_some() { 0 } else { self.len() });
+        split_labels(labels.unwrap_or_default()).chain(dashed)
     }
 
-    /// The label that an address was given, None if it has its dashed one.
-    fn own_label(&self, at: usize) -> PyResult<Option<Bytes<'py>>> {
-        match &self.labels {
-            Some(labels) => Ok(labels.get_item(at)?.extract()?),
-            None => Ok(None),
-        }
-    }
-
-    pub(super) fn label(&self, at: usize) -> PyResult<Option<Vec<u8>>> {
-        Ok(match self.own_label(at)? {
-            Some(label) => Some(label.as_bytes().to_vec()),
-            None => dashed_label(self.address(at)).map(|label| label[1..].to_vec()),
-        })
-    }
-
-    /// Whether an address has a label; `candidate` is the address whose dashed label it is.
-    fn has_label(&self, at: usize, label: &[u8], candidate: Option<&[u8]>) -> PyResult<bool> {
-        Ok(match self.own_label(at)? {
-            Some(own) => own.as_bytes() == label,
-            None => candidate == Some(self.address(at)),
+    /// The labels of an address.
+    pub(super) fn labels_of<'a>(
+        &'a self,
+        address: &'a [u8],
+    ) -> impl Iterator<Item = Option<Vec<u8>>> + 'a {
+        let labels = self.own_labels().enumerate();
+        labels.filter_map(move |(at, own)| {
+            (self.address(at) == address).then(|| label_of(own, address))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Labels as Python's bytes, of which equal ones are shared: namespaces and hostnames repeat all over a cluster.
+//! Labels as Python's bytes, of which equal ones are shared: namespaces and topology zones repeat all over a cluster.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
@@ -13,9 +13,24 @@ const SHARED: usize = 4096; // a power of two
 /// The label that last had each place; places are found by hash.
 static LABELS: Mutex<Vec<Option<Py<PyBytes>>>> = Mutex::new(Vec::new());
 
-/// A string as a lower-case label; None if empty or over 63 octets, as pack_label() of hsdns/cluster/pack.py.
+/// Whether a string is a label: not empty, and no more than 63 octets, as pack_label() of hsdns/cluster/pack.py.
+pub(super) fn is_label(text: &str) -> bool {
+    (1..=MAX_LABEL_LEN).contains(&text.len())
+}
+
+/// The labels of a PackedSlice, each after its length, which is 0 for a dashed address.
+pub(super) fn split_labels(mut joined: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (&len, rest) = joined.split_first()?;
+        let (label, rest) = rest.split_at_checked(usize::from(len))?;
+        joined = rest;
+        Some(label)
+    })
+}
+
+/// A string as a lower-case label; None if it is none.
 pub(super) fn label<'py>(py: Python<'py>, text: &str) -> Option<Bound<'py, PyBytes>> {
-    if !(1..=MAX_LABEL_LEN).contains(&text.len()) {
+    if !is_label(text) {
         return None;
     }
     let mut lower = [0; MAX_LABEL_LEN];

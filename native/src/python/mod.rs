@@ -8,6 +8,7 @@ mod answer_table;
 mod asked;
 mod cluster_names;
 mod forward;
+mod hpack;
 mod labels;
 mod load;
 mod named_tuple;
@@ -33,6 +34,8 @@ mod module {
     use super::cluster_names::ClusterNames;
     #[pymodule_export]
     use super::forward::Forwarder;
+    #[pymodule_export]
+    use super::hpack::HeaderDecoder;
     #[pymodule_export]
     use super::load::{LoadCounts, LoadSender};
     #[pymodule_export]

@@ -330,8 +330,8 @@ impl ServiceReplies {
                     continue;
                 }
                 let part = Part::of(&part)?;
-                for at in part.positions(&octets) {
-                    let Some(label) = part.label(at)? else {
+                for label in part.labels_of(&octets) {
+                    let Some(label) = label else {
                         return Ok(None);
                     };
                     names.extend(name_of(

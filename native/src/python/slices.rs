@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::Items;
 use super::cluster_names::ClusterNames;
+use super::labels::split_labels;
 use super::versions::Versions;
 use super::watch::SliceReading;
 use crate::names;
@@ -36,7 +37,7 @@ type Changes<'py> = (
 struct Part<'py> {
     width: usize,
     addresses: Octets<'py>,
-    labels: Option<Vec<Option<Octets<'py>>>>,
+    labels: Option<Octets<'py>>,
     ports: Vec<(Octets<'py>, Octets<'py>)>,
     is_reversible: bool,
     topology_zones: Option<Vec<Octets<'py>>>,
@@ -49,10 +50,7 @@ impl<'py> Part<'py> {
         Ok(Self {
             width: part.get_item(WIDTH)?.extract()?,
             addresses: part.get_item(ADDRESSES)?.cast_into()?,
-            labels: part
-                .get_item(LABELS)?
-                .extract::<Option<Items<_>>>()?
-                .map(|labels| labels.0),
+            labels: part.get_item(LABELS)?.extract()?,
             ports: ports
                 .cast::<PyTuple>()?
                 .iter()
@@ -84,11 +82,10 @@ impl<'py> Part<'py> {
         let Some(labels) = &self.labels else {
             return addresses.for_each(|each| found.add_dashed(each));
         };
-        for label in labels {
-            match (label, addresses.next()) {
-                (Some(label), _) => found.add_label(label.as_bytes()),
-                (None, Some(address)) => found.add_dashed(address),
-                (None, None) => (), // a target, which has no dashed form
+        for label in split_labels(labels.as_bytes()) {
+            match addresses.next() {
+                Some(address) if label.is_empty() => found.add_dashed(address),
+                _ => found.add_label(label), // that of a target may be empty, as it has no dashed form
             }
         }
     }

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use super::labels::label;
+use super::labels::{is_label, label};
 use crate::watch::slice::{Packed, Port};
 use crate::watch::wire::Malformed;
 use crate::watch::{self, Content, Event, Frames, Service, Slice};
@@ -162,7 +162,7 @@ impl SliceReading {
 pub(super) type Endpoints<'py> = (
     usize,
     Bound<'py, PyBytes>,
-    Option<Bound<'py, PyTuple>>,
+    Option<Bound<'py, PyBytes>>,
     Bound<'py, PyTuple>,
     Option<Bound<'py, PyTuple>>,
     usize,
@@ -220,22 +220,18 @@ impl SliceReading {
         if zonal && !packed.has_usual_zones(octets) {
             return Ok(None);
         }
-        let mut labels: Vec<Option<Bound<'py, PyBytes>>> = Vec::new();
-        for (at, names) in packed.names.iter().enumerate() {
+        let mut labels = Vec::new();
+        for names in &packed.names {
             let name = match names.hostname.text(octets) {
                 None if pod_names => names.pod.text(octets),
                 found => found,
             };
-            if let Some(found) = name.and_then(|name| label(py, name)) {
-                labels.resize(packed.names.len(), None);
-                labels[at] = Some(found);
-            }
+            let name = name.filter(|name| is_label(name)).unwrap_or_default();
+            labels.push(name.len() as u8);
+            labels.extend(name.bytes().map(|octet| octet.to_ascii_lowercase()));
         }
-        let labels = if labels.is_empty() {
-            None
-        } else {
-            Some(PyTuple::new(py, labels)?)
-        };
+        let has_any = labels.len() > packed.names.len();
+        let labels = has_any.then(|| PyBytes::new(py, &labels));
         let zones = if zonal {
             topology_zones(py, packed, octets)?
         } else {

@@ -225,7 +225,7 @@ async def test_version_and_server() -> None:
             "listeners": [{"server": listener, "scheme": "dns", "host": "127.0.0.1", "port": port, "zones": zones}],
             "server_blocks": [{
                 "keys": ["cluster.local", "in-addr.arpa"], "zones": zones, "listeners": [listener],
-                "plugins": ["bind", "control", "kubernetes"],
+                "plugins": ["bind", "control", "kubernetes"], "stored": "all", "reason": "",
             }],
             "kubernetes": [{"zones": zones, "source": "manifests shop.yaml", "ready": True, "remark": "", "services": 1}],
         }  # fmt: skip

@@ -29,7 +29,7 @@ from hsdns.cluster.store import Store, StoreSettings
 from hsdns.fastpath import IMPLEMENTATION
 from hsdns.http2 import PREFACE, SETTINGS, frame, split
 from hsdns.plugins.cache.store import pack, unpack
-from hsdns.server.http.doh import BadRequest, make_reply, read_request
+from hsdns.server.http.doh import BadRequest, make_reply, read_query, read_request
 from hsdns.server.http.doh_http2 import MAX_STREAMS, Http2
 from hsdns.server.http.request import Response
 from hsdns.wire.decode import BadReply, decode_header, decode_reply
@@ -127,10 +127,9 @@ def check_http2(octets: bytes) -> None:
 
 def _http_reply(method: str, target: str, body: bytes | None) -> Response:
     try:
-        wire, query = read_request(method, target, body)
+        query = read_query(read_request(method, target, body))
     except BadRequest as bad:
         return bad.reply
-    assert wire
     return make_reply(query, encode(query, Reply(), MAX_TCP_LEN))
 
 

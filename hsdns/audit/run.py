@@ -337,9 +337,7 @@ def _absent(answer_set: AnswerSet, number: int, random: Random) -> list[Question
             below = (namespace, SVC, *zone.labels)
             if exposed[namespace, label].kind == HEADLESS and random.random() < 0.5:
                 labels = (ENDPOINT, label, *below)
-                if any(
-                    ENDPOINT in (part.labels or ()) for part in exposed[namespace, label].slices
-                ):
+                if any(ENDPOINT in part.own_labels for part in exposed[namespace, label].slices):
                     continue
             else:
                 other = label[: MAX_LABEL_LEN - len(SUFFIX)] + SUFFIX

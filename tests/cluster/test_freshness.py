@@ -91,9 +91,9 @@ def listed_labels(value: ServiceValue, *, zonal: bool) -> Counter[bytes]:
     found.update({wire(port.name, port.protocol) for port in value.ports if port.name and port.protocol})  # fmt: skip
     for name in {part.name for part in value.slices}:
         parts = [part for part in value.slices if part.name == name]
-        dashed = {part.label(index) for part in parts for index in range(part.host_count)
-                  if part.width and (part.labels is None or part.labels[index] is None)}  # fmt: skip
-        given = {label for part in parts for label in part.labels or () if label is not None}
+        dashed = {part.label(index) for part in parts for index, own in enumerate(part.own_labels)
+                  if part.width and not own}  # fmt: skip
+        given = {label for part in parts for label in part.own_labels if label}
         ports = {port for part in parts for port in part.ports if port.name and port.protocol}
         found.update(map(wire, dashed))
         zones = {zone for part in parts for zone in part.topology_zones or ()}

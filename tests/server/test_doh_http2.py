@@ -397,6 +397,7 @@ def test_both_decoders_read_the_same_fields(
     blocks: list[tuple[list[tuple[str, str, bool]], int]], huffman: bool, data: st.DataObject
 ) -> None:
     """RFC 7541: with and without its code and its table, whose size changes; up to the first damaged block."""
+    assert fastpath.HeaderDecoder is not None
     encoder, decoders = Encoder(), [fastpath.HeaderDecoder(300), HeaderDecoder(300)]
     for fields, size in blocks:
         encoder.header_table_size = size

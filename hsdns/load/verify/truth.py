@@ -26,7 +26,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from hsdns.cluster.address import address_of
@@ -380,15 +380,11 @@ def _overlap(spans: Spans, begin: float, end: float) -> bool:
     return any(first < end and last > begin for first, last in tuple(spans))
 
 
-def _addresses_of(packed: Packed) -> set[tuple[bytes, bytes | None]]:
-    """The addresses with their labels."""
+def _addresses_of(packed: Packed) -> set[tuple[bytes, bytes]]:
+    """The addresses with their labels, b"" for none."""
     if isinstance(packed, ServiceFacts):
-        return {(address, None) for address in packed.cluster_ips}
-    return {
-        place
-        for part in packed
-        for place in zip(part.separate, part.labels or repeat(None), strict=False)
-    }
+        return {(address, b"") for address in packed.cluster_ips}
+    return {place for part in packed for place in zip(part.separate, part.own_labels, strict=True)}
 
 
 def _is_alias(value: ServiceValue, qtype: int) -> bool:

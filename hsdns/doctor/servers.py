@@ -377,16 +377,14 @@ def _labelled(items: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 def _pods(items: Sequence[Mapping[str, Any]], namespace: str) -> dict[str, str]:
     """The Pods of a namespace by address; of several on the host network, the one for DNS."""
-    found = [
-        item
-        for item in items
-        if item.get("kind") == "Pod" and mapping_at(item, "metadata").get("namespace") == namespace
-    ]
-    return {
-        address: f"Pod {namespace}/{mapping_at(item, 'metadata').get('name')}"
-        for item in sorted(found, key=_is_for_dns)  # the last one counts
-        for address in _addresses(item)
-    }
+    found = dict[str, str]()
+    pods = (each for each in items if each.get("kind") == "Pod")
+    for each in sorted(pods, key=_is_for_dns):  # the last one counts
+        metadata = mapping_at(each, "metadata")
+        if metadata.get("namespace") == namespace:
+            path = f"Pod {namespace}/{metadata.get('name')}"
+            found.update(dict.fromkeys(_addresses(each), path))
+    return found
 
 
 def _is_for_dns(item: Mapping[str, Any]) -> bool:
@@ -396,18 +394,12 @@ def _is_for_dns(item: Mapping[str, Any]) -> bool:
 
 def _pod_addresses(items: Sequence[Mapping[str, Any]], target: str) -> list[str]:
     """The addresses of the Pod that is the target."""
-    namespace, _, name = target.partition("/")
-    return [
-        address
-        for item in items
-        if item.get("kind") == "Pod"
-        and (
-            mapping_at(item, "metadata").get("namespace"),
-            mapping_at(item, "metadata").get("name"),
-        )
-        == (namespace, name)
-        for address in _addresses(item)
-    ]
+    pods = [each for each in items if each.get("kind") == "Pod"]
+    for each in pods:
+        metadata = mapping_at(each, "metadata")
+        if f"{metadata.get('namespace')}/{metadata.get('name')}" == target:
+            return _addresses(each)
+    return []
 
 
 def _addresses(pod: Mapping[str, Any]) -> list[str]:
@@ -433,16 +425,7 @@ def _look(
             refused = isinstance(error, Refused)
             break
     is_known = any(map(is_proof, questions, answers))
-    return server_object(
-        server.role,
-        server.about,
-        server.host,
-        server.port,
-        answers,
-        silence,
-        refused=refused,
-        is_known=is_known,
-    )
+    return server_object(*server, answers, silence, refused=refused, is_known=is_known)
 
 
 def _answer(

@@ -1,7 +1,7 @@
 """The entries of a recording: one struct for each, and its line of JSON.
 
 Path: server/control/cluster.py makes those about objects, cli.py those about queries -> recording/cli.py; reader.py
--> playback.py.  docs/record.md describes the format.
+-> playback.py.  docs/contributing/recording.md describes the format.
 Rule 1: `at` is in seconds: in a recording since its start, in the streams of the control API since the server's start.
 Rule 2: the entry's name comes first in its line, so that lines can be skipped without decoding.
 Rule 3: a reader ignores unknown entries and fields.  An incompatible change gets another VERSION.

@@ -3,7 +3,7 @@
 Path: document.py (a decoded object) -> here -> validation.py; everything after that finds the fields set.
 Source: k8s.io/kubernetes 1.36 pkg/apis/{core,discovery,apps,batch}/v1/defaults.go, and for Services
         pkg/registry/core/service/storage/{storage,alloc}.go.
-Rule 1: DEFAULTS is the only place; docs/sources.md has the same rows, which a test compares.
+Rule 1: DEFAULTS is the only place; docs/contributing/edge-cases.md has them, which a test compares.
 Rule 2: no default depends on another one: they are all taken from the object as it was written.
 Rule 3: an object that has all fields, such as one from a dump, is returned as it is.
 

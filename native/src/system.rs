@@ -4,11 +4,9 @@
 
 #![allow(unsafe_code)] // system calls take pointers
 
-use std::alloc::{Layout, alloc_zeroed};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use libc::c_int;
@@ -51,24 +49,6 @@ fn read_clock(clock: libc::clockid_t) -> u64 {
     // SAFETY: `now` is a timespec that lives through the call.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
-/// Counters that are 0; they take no memory of the machine before they are written to, a page at a time.
-///
-/// # Panics
-/// If there is no address space for them.
-#[must_use]
-pub fn zeroed(count: usize) -> Box<[AtomicU64]> {
-    let layout = Layout::array::<AtomicU64>(count).expect("they fit into the address space");
-    if layout.size() == 0 {
-        return Box::default();
-    }
-    // SAFETY: the layout is that of the slice and is not empty, and zeros are values of its elements.
-    unsafe {
-        let start = alloc_zeroed(layout).cast::<AtomicU64>();
-        assert!(!start.is_null(), "no memory is left");
-        Box::from_raw(ptr::slice_from_raw_parts_mut(start, count))
-    }
 }
 
 /// Load a value, or its start, into the CPU's cache.

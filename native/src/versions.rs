@@ -22,23 +22,28 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use crate::lock::lock;
-use crate::system::{prefetch, zeroed};
+use crate::system::prefetch;
 
-/// The number of counters: 1 MiB once all have been used, and few collisions among some thousand Services.
+/// The number of counters: 512 KiB, and few collisions among some thousand Services.
 pub const SIZE: usize = 65_536;
 
 /// Counters shared by all tables and workers of a process.
 pub struct Versions {
-    /// The value of valid entries, for each counter.
-    current: Box<[AtomicU64]>,
-    /// The value for replies that are computed now; above `current` while an increment is held.
-    next: Box<[AtomicU64]>,
+    counters: Box<[Counter]>,
     changes: AtomicU64,
     lease_end: AtomicU64,
     held: Mutex<Vec<Held>>,
     holders: AtomicUsize, // the length of `held`
     holds: AtomicU64,     // calls of hold()
     released: Condvar,
+}
+
+#[derive(Default)]
+struct Counter {
+    /// The value of valid entries.
+    current: AtomicU64,
+    /// The value for replies that are computed now; above `current` while an increment is held.
+    next: AtomicU64,
 }
 
 /// The increments that a thread holds, and what it does once they are made.
@@ -102,8 +107,7 @@ impl Versions {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            current: zeroed(SIZE),
-            next: zeroed(SIZE),
+            counters: (0..SIZE).map(|_| Counter::default()).collect(),
             changes: AtomicU64::new(0),
             lease_end: AtomicU64::new(u64::MAX),
             held: Mutex::default(),
@@ -115,7 +119,9 @@ impl Versions {
 
     /// Invalidate the replies that depend on a counter: at once, or when this thread releases what it holds.
     pub fn bump(&self, index: u16) {
-        self.next[usize::from(index)].fetch_add(1, Ordering::Release);
+        self.counters[usize::from(index)]
+            .next
+            .fetch_add(1, Ordering::Release);
         let this = thread::current().id();
         if let Some(held) = lock(&self.held).iter_mut().find(|held| held.thread == this) {
             held.indexes.push(index);
@@ -209,9 +215,11 @@ impl Versions {
     }
 
     fn publish(&self, index: u16) {
-        let next = self.next[usize::from(index)].load(Ordering::Acquire);
+        let counter = &self.counters[usize::from(index)];
         // The larger one, because threads may increment the same counter at the same time.
-        self.current[usize::from(index)].fetch_max(next, Ordering::Release);
+        counter
+            .current
+            .fetch_max(counter.next.load(Ordering::Acquire), Ordering::Release);
         // After the counter: a thread that sees the new number also sees the counter.
         self.changes.fetch_add(1, Ordering::Release);
     }
@@ -225,13 +233,16 @@ impl Versions {
     /// Read a counter, with increments that are held: the value for a reply that is computed now.
     #[must_use]
     pub fn read(&self, index: u16) -> u64 {
-        self.next[usize::from(index)].load(Ordering::Acquire)
+        self.counters[usize::from(index)]
+            .next
+            .load(Ordering::Acquire)
     }
 
     /// Return whether a counter has a value, without the increments that are held.
     #[must_use]
     pub fn is_unchanged(&self, dependency: Dependency) -> bool {
-        self.current[usize::from(dependency.index)].load(Ordering::Acquire) == dependency.value
+        let counter = &self.counters[usize::from(dependency.index)];
+        counter.current.load(Ordering::Acquire) == dependency.value
     }
 
     /// Let replies that depend on counters be valid until `end`, in nanoseconds of the monotonic clock.
@@ -247,7 +258,7 @@ impl Versions {
 
     /// Prefetch a counter.
     pub fn prefetch(&self, index: u16) {
-        prefetch(&self.current[usize::from(index)]);
+        prefetch(&self.counters[usize::from(index)]);
     }
 }
 

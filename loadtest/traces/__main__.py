@@ -24,7 +24,7 @@ from loadtest.traces.scene import Row, placed, play, programs, scenarios
 from loadtest.traces.table import filled
 
 FOLDER: Final = ROOT / "tests" / "resolver" / "traces"
-PAGE: Final = ROOT / "docs/contributing/programs.md"
+PAGES: Final = (ROOT / "docs/resolve.md", ROOT / "docs/contributing/programs.md")
 BUILT: Final = "/tmp/programs"
 _TIMEOUT: Final = 60.0  # seconds for a version
 
@@ -98,10 +98,15 @@ def main() -> int:
     parser.add_argument("--out", default=str(FOLDER), help="the folder of the traces")
     parser.add_argument("--jobs", type=int, default=8, help="scenarios side by side")
     parser.add_argument("--list", action="store_true", help="list the programs with their versions")
-    parser.add_argument("--page", action="store_true", help=f"write the tables of {PAGE.name}")
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="write the tables of docs/resolve.md and docs/contributing/programs.md",
+    )
     asked = parser.parse_args()
     if asked.page:
-        PAGE.write_text(filled(PAGE.read_text(), Path(asked.out)))
+        for page in PAGES:
+            page.write_text(filled(page.read_text(), Path(asked.out)))
         return 0
     if asked.list or not asked.program:
         return listed(asked.built)

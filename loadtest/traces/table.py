@@ -1,8 +1,9 @@
-"""The tables of docs/contributing/programs.md, from the traces.
+"""The tables of docs/contributing/programs.md and docs/resolve.md, from the traces.
 
-Path: `python -m loadtest.traces --page` -> here -> tests/resolver/traces/*.txt, and this page.
-Rule 1: queries are those of all lookups of a scenario, seconds those of the first, but in `met` those of all.
-Rule 2: a row of `met` has all models that do the same.
+Path: `python -m loadtest.traces --page` -> here -> tests/resolver/traces/*.txt, and these pages.
+Rule 1: queries are those of all lookups of a scenario, seconds in docs/contributing/programs.md those of the first,
+        and in docs/resolve.md those of all.
+Rule 2: a row of docs/resolve.md has all models that do the same.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from hsdns.wire.iana import type_from_text
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
 from loadtest.programs import ROOT
-from loadtest.traces.__main__ import FOLDER, PAGE
+from loadtest.traces.__main__ import FOLDER, PAGES
 from loadtest.traces.scene import programs, result_of, scenarios
 from loadtest.traces.server import Script, Server
 from loadtest.traces.table import filled, traces_of
@@ -36,8 +36,9 @@ udp 1 u1 1 PTR 7.1.244.10.in-addr.arpa - OK1
 FILES = sorted(FOLDER.glob("*.txt"))
 
 
-def test_the_page_has_what_was_recorded() -> None:
-    page = PAGE.read_text()
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_page_has_what_was_recorded(path: Path) -> None:
+    page = path.read_text()
     assert "<!-- " in page
     assert filled(page, FOLDER) == page
 

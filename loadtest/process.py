@@ -245,7 +245,12 @@ class Process:
     def cpu_ns(self) -> int:
         """CPU time in nanoseconds since the start, without children that have ended; raise BenchmarkError if it has."""
         self.check()
-        return sum(_cpu_ns(pid) for pid in self.pids())
+        return sum(sum(_threads_ns(pid).values()) for pid in self.pids())
+
+    def threads_ns(self) -> dict[str, int]:
+        """As cpu_ns(), of each thread of the process itself."""
+        self.check()
+        return _threads_ns(self.pid)
 
     def memory(self) -> Memory:
         """Resident memory of the process and its descendants; raise BenchmarkError if the process has ended."""
@@ -280,17 +285,17 @@ def memory_of(status: str) -> Memory:
     return Memory(now, peak)
 
 
-def _cpu_ns(pid: int) -> int:
-    total = 0
+def _threads_ns(pid: int) -> dict[str, int]:
+    found = {}
     for task in Path(f"/proc/{pid}/task").glob("*"):
         try:
-            total += schedstat_ns((task / "schedstat").read_text())
+            found[task.name] = schedstat_ns((task / "schedstat").read_text())
         except FileNotFoundError:
             if task.is_dir():  # a kernel without it
                 raise
         except OSError:  # ended meanwhile
             continue
-    return total
+    return found
 
 
 def schedstat_ns(text: str) -> int:

@@ -34,7 +34,7 @@ CODE_LINES = {
     "hsdns/explanation": 4_088,
     "hsdns/expression": 1_422,
     "hsdns/fastpath": 1_929,
-    "hsdns/fault_scenarios": 1_224,
+    "hsdns/fault_scenarios": 1_219,
     "hsdns/faults": 1_788,
     "hsdns/gotemplate": 915,
     "hsdns/lint": 546,
@@ -49,8 +49,8 @@ CODE_LINES = {
     "hsdns/testing": 2_096,
     "hsdns/upstream": 1_523,
     "hsdns/wire": 1_729,
-    "loadtest": 7_924,
-    "tests": 59_359,
+    "loadtest": 7_991,
+    "tests": 59_360,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -32,7 +32,6 @@ from hsdns.cluster.objects import (
     Event,
     Identity,
     Object,
-    Service,
     Upserted,
     differences,
     identity,
@@ -82,15 +81,6 @@ class Objects:
         before = self.current
         self.current = {identity(each): each for each in simulate(self._documents.values())}
         return differences(before, self.current)
-
-    def registry(self, domain: str) -> dict[str, list[str]]:
-        """The cluster IPs of Services by their whole names."""
-        services = [each for each in self.current.values() if isinstance(each, Service)]
-        return {
-            f"{each.metadata.name}.{each.metadata.namespace}.svc.{domain}": each.spec.cluster_ips
-            for each in services
-            if each.spec.cluster_ips and not each.is_headless
-        }
 
 
 Exchange = Callable[[bytes, str], Awaitable[bytes | None]]  # a message and "udp" or "tcp"
@@ -240,6 +230,11 @@ class MemoryServer:
             self.faults.remove(name, self.configuration)
             events, self._hidden = self._hidden, []
             self.hand(events)
+
+    def registry(self, domain: str) -> dict[str, list[str]]:
+        """The cluster IPs of Services by their whole names."""
+        blocks = [each for each in self.configuration.plugins if isinstance(each, Kubernetes)]
+        return {name: found for each in blocks for name, found in each.registry(domain).items()}
 
     @property
     def hits(self) -> dict[str, int]:

@@ -250,10 +250,10 @@ class Stage:
         if self._has_objects and (step.apply or step.delete):
             events = self._objects.change(step)
             self._truths.clear()
-            self._registry.clear()
-            self._registry.update(self._objects.registry(DOMAIN))
             self.cluster.hand(events)
             self.truth.hand(events)
+            self._registry.clear()
+            self._registry.update(self.truth.registry(DOMAIN))
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -73,6 +73,11 @@ class PodPlan(msgspec.Struct, frozen=True):
     nodes: int = 1
     registry: dict[str, list[str]] = {}
 
+    @property
+    def transport(self) -> str:
+        """How queries reach the server, in words."""
+        return "TCP" if self.through == NodeLocalDns.name else "UDP, TCP for what it truncates"
+
 
 class PodLookup(NamedTuple):
     """A lookup: the number of the pod, the name as written, the intended name, and the kinds of both."""

@@ -38,7 +38,7 @@ from hsdns.load.verify.prober_process import Place, ProberProcess
 from hsdns.load.verify.propagation import Propagation
 from hsdns.load.verify.truth import BEAT, Truth
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders.istio import Istio
 from hsdns.sources.api_access import ApiAccess
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.synthetic import Synthetic
@@ -351,9 +351,6 @@ def pod_plan(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
     namespaces = sorted(label.decode("latin-1") for label in answer_set.exposed_namespaces())
     namespaces = namespaces[:count]
     options = dict(each.partition(":")[::2] for each in flags.resolv_options)
-    registry: dict[str, list[str]] = {}
-    if flags.through and FORWARDERS[flags.through].captures:
-        registry = blocks[0].registry(domain)
     plan = PodPlan(
         count,
         namespaces,
@@ -366,7 +363,7 @@ def pod_plan(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
         flags.seed,
         flags.through,
         min(count, flags.nodes or ceil(count / PODS_OF_NODE)),
-        registry,
+        blocks[0].registry(domain) if flags.through == Istio.name else {},
     )
     check_names(plan)
     return plan

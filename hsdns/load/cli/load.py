@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from hsdns.plugins.kubernetes import Kubernetes
     from hsdns.wire.message import Reply
 
-POD_TRANSPORT: Final = "UDP, TCP for what it truncates"
 COMMANDS: Final = {"compare": "Compare", "merge": "Merge"}  # classes of reports.py
 
 
@@ -326,7 +325,7 @@ def _plan(
 
     flags, schedule = settings.flags, settings.schedule
     return PlanReport(
-        transport_words(settings.streams) if questions.pods is None else POD_TRANSPORT,
+        transport_words(settings.streams) if questions.pods is None else questions.pods.transport,
         list(schedule.stages),
         schedule.arrival,
         schedule.burst,

@@ -275,8 +275,9 @@ class PodSender(Scheduled):
             elif not forwarder.outbox:
                 break
         of.is_busy = False
-        if forwarder.due != (inf if of.deadline is None else of.deadline):
-            self._wake_at(of, None if forwarder.due == inf else forwarder.due)
+        due = None if forwarder.due == inf else forwarder.due
+        if due != of.deadline:
+            self._wake_at(of, due)
 
     def expire(self, now: int) -> None:
         """Continue lookups whose wait is over or that got no connection, and count lost queries."""

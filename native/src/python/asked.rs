@@ -199,8 +199,8 @@ impl<'py> Part<'py> {
     /// The label that each address was given, empty if it has its dashed one.
     fn own_labels(&self) -> impl Iterator<Item = &[u8]> {
         let labels = self.labels.as_ref().map(|labels| labels.as_bytes());
-        let dashed =
-            std::iter::repeat(&b""[..]).take(if labels.is_some() { 0 } else { self.len() });
+        let count = if labels.is_some() { 0 } else { self.len() };
+        let dashed = std::iter::repeat_n(&b""[..], count);
         split_labels(labels.unwrap_or_default()).chain(dashed)
     }
 
@@ -210,8 +210,7 @@ impl<'py> Part<'py> {
         address: &'a [u8],
     ) -> impl Iterator<Item = Option<Vec<u8>>> + 'a {
         let labels = self.own_labels().enumerate();
-        labels.filter_map(move |(at, own)| {
-            (self.address(at) == address).then(|| label_of(own, address))
-        })
+        let own = labels.filter(move |&(at, _)| self.address(at) == address);
+        own.map(move |(_, own)| label_of(own, address))
     }
 }

@@ -83,7 +83,7 @@ def part(labels: object = None, ports: object = ()) -> tuple[object, ...]:
 
 
 GOOD: Final[dict[str, Any]] = {
-    **dict.fromkeys("query reply label namespace name zone primary_zone data body times".split(), b"a"),
+    **dict.fromkeys("query reply label namespace name zone primary_zone data body times block".split(), b"a"),
     **dict.fromkeys("address client errors soa questions".split(), b""),
     **dict.fromkeys("group size source mark_ttl negative_zone flags index limit capacity octets most".split(), 0),
     **dict.fromkeys("worker begin timeout stop pipe question planned sent received late_after".split(), 0),

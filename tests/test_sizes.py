@@ -28,7 +28,7 @@ CODE_LINES = {
     "hsdns/authority": 960,
     "hsdns/causes": 1_227,
     "hsdns/cli": 3_096,
-    "hsdns/cluster": 4_891,
+    "hsdns/cluster": 4_892,
     "hsdns/corefile": 1_359,
     "hsdns/doctor": 1_429,
     "hsdns/explanation": 4_088,

@@ -100,13 +100,12 @@ class PackedSlice(NamedTuple):
     def places(self) -> Iterator[tuple[bytes | Name, bytes]]:
         """Each address or target, with its label below the Service."""
         for host, label in zip(self.hosts, self.own_labels, strict=True):
-            yield host, label or (b"" if isinstance(host, Name) else dashed(host))
+            yield host, label or _default_label(host)
 
     def label(self, index: int) -> bytes:
         """The label of address number `index` below its Service."""
         own = b"" if self.labels is None else self.own_labels[index]
-        host = self.host(index)
-        return own or (b"" if isinstance(host, Name) else dashed(host))
+        return own or _default_label(self.host(index))
 
     def positions(self, address: bytes) -> Iterator[int]:
         """The indexes of an address: searches the packed octets, and accepts only whole addresses."""
@@ -118,6 +117,11 @@ class PackedSlice(NamedTuple):
             if at % width == 0:
                 yield at // width
             at = self.addresses.find(address, at + 1)
+
+
+def _default_label(host: bytes | Name) -> bytes:
+    """The label of an address without one of its own; a target has none."""
+    return b"" if isinstance(host, Name) else dashed(host)
 
 
 def join_labels(labels: Sequence[bytes | None]) -> bytes | None:

@@ -127,7 +127,7 @@ def test_each_replica_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert f"{service} at 127.0.0.1 port {right}: 8 of 8 answers are right" in printed["asked"]
     assert not {each["resource"] for each in printed["unchecked"]} & {"answers"}
-    line = "doctor shop/web -source manifests saved.json -level note -o json"
+    line = "doctor shop/web --source manifests saved.json --level note -o json"
     assert cli.main(line.split()) == 1
     assert json.loads(capsys.readouterr().out) == printed
 
@@ -138,7 +138,7 @@ def test_a_rule_of_faults_at_a_server_of_this_host(capsys: pytest.CaptureFixture
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(Path.cwd()))
     Path("web.yaml").write_text(OBJECTS)
     words, port = "fault add nxdomain name below shop.svc.cluster.local named gone", free_port()
-    with serving(*f"serve -source manifests web.yaml -p {port}".split(), environ=os.environ), api(OBJECTS) as url:  # fmt: skip
+    with serving(*f"serve --source manifests web.yaml -p {port}".split(), environ=os.environ), api(OBJECTS) as url:  # fmt: skip
         assert cli.main(words.split()) == 0
         capsys.readouterr()
         printed = run(capsys, url, "shop/web", "-server", f"127.0.0.1:{port}")
@@ -234,7 +234,7 @@ def test_what_answers_in_place_of_the_cluster_is_not_judged(
 def test_named_servers_are_asked_for_the_names_of_a_pod(capsys: pytest.CaptureFixture[str]) -> None:
     with dns(OBJECTS) as right, api(OBJECTS, DNS) as url:
         printed = run(capsys, url, "shop/web-0", "-server", f"127.0.0.1:{right}")
-    assert printed["asked"] == [f"-server at 127.0.0.1 port {right}: 3 of 3 answers are right"]
+    assert printed["asked"] == [f"--server at 127.0.0.1 port {right}: 3 of 3 answers are right"]
     assert of_servers(printed) == []
 
 
@@ -243,7 +243,7 @@ def test_named_servers_are_asked_for_the_names_of_a_pod(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        ((OBJECTS,), "no Service for DNS is known (kube-system/kube-dns); name servers with -server"),
+        ((OBJECTS,), "no Service for DNS is known (kube-system/kube-dns); name servers with --server"),
         ((OBJECTS, DNS.replace("127.0.0.9", "None"), REPLICA), doctor_servers.UNREACHED),
     ],
 )  # fmt: skip
@@ -368,7 +368,7 @@ def test_a_pod_is_asked_from(
     assert reasons == [
         "",
         "no right",
-        "the container in Pod shop/web-0 runs another version of hsdns ask; see -image",
+        "the container in Pod shop/web-0 runs another version of hsdns ask; see --image",
     ]
     assert answers == ["", doctor_servers.NO_SERVICE, doctor_servers.NO_SERVICE]
     view, questions = asked[0]

@@ -70,18 +70,18 @@ def run(
     monkeypatch.setattr(load_cli, "MOST_LATE", 100.0)  # the machine may have other work
     more, status, asked = "", 0, ASKED[:2]
     if "-find-knee" in command:
-        more = "-rate 400 -max-rate 800 -time 100ms -timeout 5s -knee-limits loss<=50%"
+        more = "--rate 400 --max-rate 800 --time 100ms --timeout 5s --knee-limits loss<=50%"
         status = 2  # it is above the ceiling
     elif "-pods" in command:
-        more = "-rate 100 -time 200ms"
+        more = "--rate 100 --time 200ms"
     elif "-queries" in command or "load-first" in command:
-        more, asked = "-rate 200 -time 100ms -timeout 5s", ASKED
+        more, asked = "--rate 200 --time 100ms --timeout 5s", ASKED
     Path("names.txt").write_text("".join(f"{name} {qtype}\n" for name, qtype in asked))
     # A pod has the manifests in place of an API server.
-    actual = command.replace("-conf Corefile", "-conf Corefile -source manifests shop/")
+    actual = command.replace("--conf Corefile", "--conf Corefile --source manifests shop/")
     actual = actual.replace("docs/examples", str(EXAMPLES))
     if "load-first.yaml" in actual:
-        actual += f" -server 127.0.0.1:{found.tcp}"
+        actual += f" --server 127.0.0.1:{found.tcp}"
     for port, own in (("1053", found.tcp), ("1853", found.dot), ("1443", found.doh)):
         actual = actual.replace(f"-p {port}", f"-p {own}")
     words = shlex.split(actual.replace("dns.example.com", NAME))[1:]

@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "-h"]
     elif words[:1] in (["version"], ["-V"]):
-        words[0] = "-version"
+        words[0] = "--version"
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
     try:
         if not words and name == "coredns" and _is_a_person():

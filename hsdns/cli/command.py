@@ -140,9 +140,8 @@ def parse_flags(
         flag = known.get(name)
         if flag is None:
             meant = did_you_mean(dashed(name), list(map(dashed, known)))
-            raise FlagError(
-                f"unknown flag {dashed(name)}{meant or f'; {command} -h lists the flags'}"
-            )
+            typed = word.partition("=")[0]
+            raise FlagError(f"unknown flag {typed}{meant or f'; {command} -h lists the flags'}")
         target = flag.alias_of or name
         if flag.kind is bool:
             if assigned and value not in _BOOLEANS:

@@ -134,8 +134,8 @@ class Serve(SourceOptions):
         from hsdns.limits import usable_cpus
 
         count = self.workers or usable_cpus()
-        conf = [] if self.conf is None else ["-conf", self.conf]
-        source = [] if self.source is None else ["-source", *self.source]
+        conf = [] if self.conf is None else ["--conf", self.conf]
+        source = [] if self.source is None else ["--source", *self.source]
         command = shlex.join(["hsdns", "names", *conf, *source])
 
         def greet(configuration: Configuration, addresses: Addresses) -> list[str]:

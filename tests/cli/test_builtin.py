@@ -90,11 +90,11 @@ def test_a_recording_names_no_code(header: Header) -> None:
     ],
 )
 def test_listen_hosts(text: str, hosts: tuple[str, ...]) -> None:
-    assert builtin.listen_hosts(text, "-listen", lambda: INTERFACES) == hosts
+    assert builtin.listen_hosts(text, "--listen", lambda: INTERFACES) == hosts
 
 
 def test_localhost_without_ipv6() -> None:
-    assert builtin.listen_hosts("localhost", "-listen", lambda: {"lo": ["127.0.0.1"]}) == (
+    assert builtin.listen_hosts("localhost", "--listen", lambda: {"lo": ["127.0.0.1"]}) == (
         "127.0.0.1",
     )
 
@@ -102,7 +102,7 @@ def test_localhost_without_ipv6() -> None:
 @pytest.mark.parametrize(("text", "error"), columns(TABLES, "hosts of --listen that are none"))
 def test_listen_hosts_that_are_none(text: str, error: str) -> None:
     with pytest.raises(FlagError) as raised:
-        builtin.listen_hosts(text, "-listen", lambda: INTERFACES)
+        builtin.listen_hosts(text, "--listen", lambda: INTERFACES)
     assert str(raised.value) == error
 
 

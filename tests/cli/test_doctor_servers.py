@@ -226,7 +226,7 @@ def test_what_answers_in_place_of_the_cluster_is_not_judged(
         f"Service kube-system/kube-dns at 127.0.0.1 port {port}: {right} answers are right, and none shows that it is of "
         "this cluster, so they are not judged" in printed["asked"]
     )
-    assert of_servers(named) == [("HS232", "error", "-server")]
+    assert of_servers(named) == [("HS232", "error", "--server")]
 
 
 @pytest.mark.sockets

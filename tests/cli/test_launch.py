@@ -291,7 +291,7 @@ def test_a_configuration_that_fails_the_check_is_not_started(
 
 
 def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (Token("synthetic", Position("-source", 0, 0)),)
+    words = (Token("synthetic", Position("--source", 0, 0)),)
     assert launch.serve(source_of("whoami"), ServeOptions(free_port(), objects=words)) == 1
     assert capsys.readouterr().err == (
         "--source: it needs a kubernetes block, and Corefile has none; "

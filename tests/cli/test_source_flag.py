@@ -44,7 +44,7 @@ def test_standard_input_is_read_before_the_start(
     monkeypatch.setattr(sys, "stdin", given)
     tokens = source_tokens(words.split(), "Corefile")
     assert " ".join(token.text for token in tokens) == words
-    assert {token.position.file for token in tokens} == {"-source"}
+    assert {token.position.file for token in tokens} == {"--source"}
     assert was_read() is words.endswith("-")
     assert capsys.readouterr() == ("", printed)
 

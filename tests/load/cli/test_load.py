@@ -422,7 +422,7 @@ def choose(blocks: Sequence[Kubernetes]) -> Questions:
 
 
 def cluster(*words: str, verifies: bool = True, api: bool = True) -> LoadCluster:
-    tokens = tuple(Token(word, Position("-source", 0, 0)) for word in words or SYNTHETIC)
+    tokens = tuple(Token(word, Position("--source", 0, 0)) for word in words or SYNTHETIC)
     configuration, _ = configure(None, tokens)
     address = ("127.0.0.1", 0) if api else None
     return LoadCluster(configuration, choose, verifies=verifies, serves=address)

@@ -11,7 +11,6 @@ Rule 3: as in docs/pictures/architecture.py, the picture is 480 units wide and h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path

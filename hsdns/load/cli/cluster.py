@@ -96,9 +96,14 @@ class LoadCluster:
         self._thread = threading.Thread(target=self._run, name="cluster", daemon=True)
         self._began = time.monotonic()
 
-    def __enter__(self) -> LoadCluster:
+    def start(self) -> None:
+        """Begin to read the cluster; entering waits until it is read."""
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._thread.start()
+
+    def __enter__(self) -> LoadCluster:
+        if self._thread.ident is None:
+            self.start()
         try:
             self._ready.result()
         except BaseException:

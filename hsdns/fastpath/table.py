@@ -1,6 +1,6 @@
 """The answer table of one listener: from the octets of a query to the octets of its reply.
 
-Path: step 2; batch.py calls it for datagrams, server/transport/tcp.py calls lookup() for TCP.  Twin of
+Path: step 2; batch.py calls it for datagrams, server/transport/tcp.py calls answer_framed() for TCP.  Twin of
 native/src/table.rs.
 Rule 1: an entry is a hit only while all counters that it was computed from have the values that they had (versions.py).
 Rule 2: an entry takes precedence over a negative zone.  A stale entry counts as missing; it keeps its place until it is
@@ -30,7 +30,8 @@ from hsdns.fastpath.records import read_outline
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE, with_options
-from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
+from hsdns.wire.encode import MAX_TCP_LEN, MAX_UDP_LEN, MIN_UDP_LEN
+from hsdns.wire.framing import frame
 
 MAX_DEPENDENCIES: Final = 8
 MAX_ERRORS_LEN: Final = 1024  # octets of the Extended DNS Errors of an entry
@@ -198,6 +199,27 @@ class AnswerTable:
         self.hit_counts.add((kind,), duration)
         self.note_hits([(query, client, reply)], [kind], begin + duration, duration)
         return reply
+
+    def answer_framed(
+        self, data: bytes, at: int, *, client: bytes, most: int, limit: int, now: float
+    ) -> tuple[bytes, int, int, bool]:
+        """Answer the messages of a stream, each behind its length, from a place on; parameters as of lookup().
+
+        It ends before a message that is incomplete or a miss, after the reply with which there are `limit` octets, and
+        after `most` messages.  Return the replies, each behind its length, where the next message begins, how many
+        messages were answered, and whether the next one is a miss.
+        """
+        replies, count = bytearray(), 0
+        while count < most and len(replies) < limit and at + 2 <= len(data):
+            end = at + 2 + int.from_bytes(data[at : at + 2])
+            if end > len(data):
+                break
+            reply = self.lookup(data[at + 2 : end], client=client, limit=MAX_TCP_LEN, now=now)
+            if reply is None:
+                return bytes(replies), at, count, True
+            replies += frame(reply)
+            at, count = end, count + 1
+        return bytes(replies), at, count, False
 
     def note_hits(
         self,

@@ -29,6 +29,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
 from hsdns.answer_table.capabilities import Storing
@@ -77,8 +78,9 @@ class LentEntries:
     """The time until which the answer table may send an entry, by the entry's counter; monotonic seconds."""
 
     def __init__(self) -> None:
-        # Pages of it take memory when they are written to first.
-        self._until = memoryview(bytearray(COUNT * _NUMBER_LEN)).cast("d")
+        # Pages of it take memory when they are written to first, unlike those of a bytearray.
+        pages = mmap(-1, COUNT * _NUMBER_LEN, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+        self._until = memoryview(pages).cast("d")
 
     def add(self, counter: int, expires: float) -> None:
         """Record that an entry was lent."""

@@ -44,7 +44,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 def table() -> str:
     """A row for each rule."""
-    lines = ["| rule | level | found | `-fix` |", "|---|---|---|---|"]
+    lines = ["| rule | level | found | `--fix` |", "|---|---|---|---|"]
     for rule in rules().values():
         level = f"{rule.level}, preview" if rule.is_preview else rule.level
         fixed = "yes" if rule.is_repaired else ""

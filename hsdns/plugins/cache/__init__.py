@@ -594,13 +594,11 @@ class Cache(Plugin):
         """A reply with its TTL set, and the TTL under which it may be stored."""
         found_ttls = set(ttls(reply))
         ttl = self._half(judgement).shown_ttl(found_ttls, judgement.kind)
-        shown = reply
-        if reply.edns_options is not None or reply.edns is not None:
-            shown = reply.replace(edns_options=None, edns=None)
         shown_ttl = 0 if reply.fresh and 0 in found_ttls else ttl
-        if found_ttls - {shown_ttl}:  # replies of the cluster usually have it already
-            shown = with_ttl(shown, shown_ttl)
-        return shown, ttl
+        is_as_shown = found_ttls <= {shown_ttl}  # replies of the cluster usually have it already
+        if not is_as_shown or reply.edns_options is not None or reply.edns is not None:
+            reply = with_ttl(reply, shown_ttl)
+        return reply, ttl
 
     def _judged(self, query: Query, reply: Reply) -> Reply:
         """A reply with its TTL set."""

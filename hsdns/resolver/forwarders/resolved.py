@@ -106,9 +106,7 @@ class Resolved(Forwarder):
 
     def _close(self, query: Packet, waiting: list[Packet]) -> Task:
         """End a connection of the program that is idle for too long."""
-        end = self.now + IDLE + self.random.uniform(0, ACCURACY)
-        while self.now < end:
-            yield end
+        yield self.now + IDLE + self.random.uniform(0, ACCURACY)
         if waiting is self._waiting.get((query.name.lower(), query.rrtype)):
             self.tell(query, CLOSED)
 

@@ -41,11 +41,11 @@ COMMANDS: Final = {
         "fault": ("Make DNS misbehave on purpose", "run ndots-storm"),
         "record": ("Record a cluster's changes in a file", "shop.rec"),
         "replay": ("Control the replay of a recording", "pause"),
-        "load": ("Load-test a DNS server and check its answers", "-queries names.txt"),
+        "load": ("Load-test a DNS server and check its answers", "--queries names.txt"),
     },
     "Other": {
         "ask": ("Query DNS servers; print the answers as JSON", "web.shop/A"),
-        "interface": ("Create the interface of a node-local server", "-address ADDRESS"),
+        "interface": ("Create the interface of a node-local server", "--address ADDRESS"),
         "completion": ("Print the completion for bash, zsh or fish", "bash"),
         "man": ("Print a manual page", "serve"),
     },
@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "-h"]
     elif words[:1] in (["version"], ["-V"]):
-        words[0] = "-version"
+        words[0] = "--version"
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
     try:
         if not words and name == "coredns" and _is_a_person():

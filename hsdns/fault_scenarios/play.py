@@ -407,5 +407,5 @@ async def _check_behind(scenario: Scenario, stage: Stage, behind: OtherServer) -
         if not found:
             where = f"{behind.address} port {behind.port}"
             raise ScenarioError(
-                f"{where} has no address for {asked.meant}; choose another name with -name"
+                f"{where} has no address for {asked.meant}; choose another name with --name"
             )

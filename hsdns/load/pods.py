@@ -224,7 +224,7 @@ def check_names(plan: PodPlan) -> None:
     for kind in sorted(kinds):
         if not any(looks_up(each, types_of(kind)) for each in programs):
             raise LoadError(
-                f"-mix: no pod looks up the kind {kind}; add a program that does, such as -resolvers go=50,glibc=50"
+                f"--mix: no pod looks up the kind {kind}; add a program that does, such as --resolvers go=50,glibc=50"
             )
     longest = max(plan.targets, key=lambda each: len(each.labels) + len(each.namespace))
     name = meant(longest, plan.domain)

@@ -119,7 +119,7 @@ AHEAD: Final = 50_000_000  # nanoseconds from the start command to the begin
 BEHIND: Final = 10.0  # seconds after the planned end by which a run must be over
 INTERRUPTED: Final = "interrupted"
 FELL_BEHIND: Final = "the generator fell behind its schedule"
-FAILING: Final = f"every query failed for {FAILING_AFTER} seconds (-keep-going goes on)"
+FAILING: Final = f"every query failed for {FAILING_AFTER} seconds (--keep-going goes on)"
 _WELL: Final = ("NOERROR", "NXDOMAIN")
 
 

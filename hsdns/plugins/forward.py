@@ -388,12 +388,8 @@ class Forward(Plugin):
             for upstream in route.upstreams:
                 upstream.close()
 
-    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Ask the upstreams of the first route that matches the name, or pass on."""
-        return await self._forward(0, request, next)
-
-    async def _forward(self, first: int, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
-        """Use the first matching route from number `first`."""
+    async def handle(self, request: Request, next: Next, first: int = 0) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Ask the upstreams of the first route that matches the name, from number `first`, or pass on."""
         for place in range(first, len(self.routes)):
             route = self.routes[place]
             if route.matches(request.query.qname):
@@ -410,7 +406,7 @@ class Forward(Plugin):
             reply = await self._ask(route, request)
             # As in CoreDNS, `next` of the last `forward` has no effect.
             if reply.written and place + 1 < len(self.routes) and _goes_to_next(route, reply):
-                return await self._forward(place + 1, request, next)
+                return await self.handle(request, next, place + 1)
             return reply
         except WrongQuestion:
             return Reply(rcode=Rcode.FORMERR)

@@ -97,9 +97,14 @@ class LoadCluster:
         self._thread = threading.Thread(target=self._run, name="cluster", daemon=True)
         self._began = time.monotonic()
 
-    def __enter__(self) -> LoadCluster:
+    def start(self) -> None:
+        """Begin to read the cluster; entering waits until it is read."""
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._thread.start()
+
+    def __enter__(self) -> LoadCluster:
+        if self._thread.ident is None:
+            self.start()
         try:
             self._ready.result()
         except BaseException:
@@ -255,7 +260,7 @@ class LoadCluster:
         ):
             if time.monotonic() > deadline:
                 raise LoadError(
-                    f"-churn-api: the watch has not seen the namespace {name} within {WAIT:g} s; "
+                    f"--churn-api: the watch has not seen the namespace {name} within {WAIT:g} s; "
                     "does the kubernetes block select namespaces or labels?"
                 )
             await asyncio.sleep(BEAT)
@@ -264,7 +269,7 @@ class LoadCluster:
         source = block.source
         if not isinstance(source, Synthetic) or source.changes:
             raise LoadError(
-                "-api serves a simulated cluster: add -source synthetic, without changes; -churn makes them"
+                "--api serves a simulated cluster: add --source synthetic, without changes; --churn makes them"
             )
         self._churn = Churn(
             source.shape, self.kinds, self.seed, block.watch.deliver, time.monotonic, self._written
@@ -279,19 +284,19 @@ def _writer(block: Kubernetes) -> ApiWriter:
     connect = source.connect if isinstance(source, ApiServer) else None
     if not isinstance(connect, ApiAccess):
         raise LoadError(
-            "-churn-api changes a cluster that is watched at its API server: leave -source out, and name with -conf a "
-            "Corefile whose kubernetes block has kubeconfig or endpoint, or neither inside of a cluster"
+            "--churn-api changes a cluster that is watched at its API server: leave --source out, and name with --conf "
+            "a Corefile whose kubernetes block has kubeconfig or endpoint, or neither inside of a cluster"
         )
     try:
         return ApiWriter(connect.source(time.monotonic, time.time, lambda sentence: None))
     except ValueError as error:
-        raise LoadError(f"-churn-api: {error}") from None
+        raise LoadError(f"--churn-api: {error}") from None
 
 
 def _only(blocks: Sequence[Kubernetes]) -> Kubernetes:
     if len(blocks) > 1:
         raise LoadError(
-            f"-verify and -api need one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
+            f"--verify and --api need one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
         )
     return blocks[0]
 
@@ -346,7 +351,7 @@ def pod_plan(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
     flags, count = settings.flags, settings.flags.pods or 0
     if len(blocks) != 1:
         raise LoadError(
-            f"-pods needs one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
+            f"--pods needs one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
         )
     answer_set = blocks[0].answer_set()
     zone, targets, weights = cluster_targets(

@@ -79,10 +79,10 @@ class Load(LoadFlags):
 
     name = "load"
     forms = """hsdns load PLAN.yaml [FLAG...]
-       hsdns load -queries FILE [FLAG...]
-       hsdns load -source NAME [ARGUMENT...] [FLAG...]
-       hsdns load -replay FILE [FLAG...]
-       hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load --queries FILE [FLAG...]
+       hsdns load --source NAME [ARGUMENT...] [FLAG...]
+       hsdns load --replay FILE [FLAG...]
+       hsdns load --pods NUMBER --source NAME [ARGUMENT...] [FLAG...]
        hsdns load compare FILE... [FLAG...]
        hsdns load merge FILE... [FLAG...]"""
     suggested = tuple(COMMANDS)
@@ -433,12 +433,12 @@ def allow_descriptors(settings: LoadSettings, sockets: int) -> None:
     streams = settings.streams
     if streams is not None and not streams.for_truncated:
         needed = descriptors_needed(streams, settings.schedule.fastest, settings.timeout)
-        what, remedy = f"{needed} connections", "lower -connections, -idle or -rate"
+        what, remedy = f"{needed} connections", "lower --connections, --idle or --rate"
     else:
         connections = 0 if streams is None else streams.connections
         beside = f" and {connections} connections" if connections else ""
         needed = sockets + connections
-        what, remedy = f"-sockets: {sockets} sockets{beside}", "ask from fewer"
+        what, remedy = f"--sockets: {sockets} sockets{beside}", "ask from fewer"
     raise_limit()
     limit = descriptor_limit()
     if needed + SPARE > limit:
@@ -488,7 +488,7 @@ def find_generator(portion: Portion, place: tuple[str, int] | None, job: str) ->
     found = api.job(job)
     if index >= found.completions:
         raise LoadError(
-            f"-job: the Job {job} has {found.completions} completions, and no index {index}"
+            f"--job: the Job {job} has {found.completions} completions, and no index {index}"
         )
     return Generator(Portion(index, found.completions), (api.own_address(), 0), found, api)
 
@@ -523,7 +523,7 @@ def _api() -> JobApi:
 
     source = InCluster(os.environ, time.monotonic, lambda message: None)
     for sentence in source.check():
-        raise LoadError(f"-job: {sentence}")
+        raise LoadError(f"--job: {sentence}")
     return JobApi(source, read_namespace())
 
 
@@ -532,7 +532,7 @@ def questions_of(settings: LoadSettings, blocks: Sequence[Kubernetes] = ()) -> Q
     found, flags = _questions(settings, blocks), settings.flags
     for each in found.all if flags.random_labels else ():
         if len(each.name.wire) + LABEL_LEN + 1 > MAX_NAME_LEN:
-            raise LoadError(f"-random-labels: {each.name.to_text()} is too long for another label")
+            raise LoadError(f"--random-labels: {each.name.to_text()} is too long for another label")
     if flags.do:
         found = found._replace(all=[each._replace(do=True) for each in found.all])
     return found

@@ -116,7 +116,7 @@ def _check_alike(first_name: str, first: Report, name: str, report: Report) -> N
     if report.started != first.started:
         raise LoadError(
             f"{name} began at {report.started}, and {first_name} at {first.started}, so they are not portions of one "
-            "run; generators that meet at -coordinate begin together"
+            "run; generators that meet at --coordinate begin together"
         )
 
 

@@ -242,10 +242,11 @@ class Store:
         self._most_octets = self._room * OCTETS_PER_ENTRY
         self.octets = 0  # the memory of all entries
         self._random = random
-        self._entries: dict[Key, tuple[Entry, int]] = {}  # with its octets
+        self._entries: dict[
+            Key, tuple[Entry, int, int]
+        ] = {}  # with its octets, and its key's place
         # A random key of a dict would take linear time; the list and the places of keys in it make it constant.
         self._keys: list[Key] = []
-        self._places: dict[Key, int] = {}
         # The keys of big entries by the bit length of their octets, each the oldest first.
         self._big: dict[int, OrderedDict[Key, None]] = {}
 
@@ -265,16 +266,18 @@ class Store:
 
     def store(self, key: Key, entry: Entry) -> int:
         """Store an entry; return how many others were evicted."""
-        octets, evicted = entry.octets + len(key[0]), 0
+        octets, evicted, keys = entry.octets + len(key[0]), 0, self._keys
         if key in self._entries:
-            self._forget_size(key)
+            place = self._forget_size(key)
+        elif len(keys) < self._room:
+            place = len(keys)
+            keys.append(key)
         else:
-            if len(self._keys) >= self._room:
-                self.remove(self._any_key())
-                evicted = 1
-            self._places[key] = len(self._keys)
-            self._keys.append(key)
-        self._entries[key] = entry, octets
+            evicted, gone = 1, self._any_key()
+            place = self._forget_size(gone)
+            del self._entries[gone]
+            keys[place] = key
+        self._entries[key] = entry, octets, place
         self.octets += octets
         if octets >= BIG:
             self._big.setdefault(octets.bit_length(), OrderedDict())[key] = None
@@ -287,37 +290,37 @@ class Store:
         """Remove a key; the last key of the list moves to its place."""
         if key not in self._entries:
             return
-        self._forget_size(key)
+        place, last = self._forget_size(key), self._keys.pop()
         del self._entries[key]
-        place, last = self._places.pop(key), self._keys.pop()
         if last != key:
             self._keys[place] = last
-            self._places[last] = place
+            self._entries[last] = *self._entries[last][:2], place
 
     def _any_key(self) -> Key:
         return self._keys[int(self._random.random() * len(self._keys))]
 
-    def _forget_size(self, key: Key) -> None:
-        octets = self._entries[key][1]
+    def _forget_size(self, key: Key) -> int:
+        """Subtract the octets of a key; return its place."""
+        _, octets, place = self._entries[key]
         self.octets -= octets
         if octets >= BIG:
             length = octets.bit_length()
             del self._big[length][key]
             if not self._big[length]:
                 del self._big[length]
+        return place
 
 
 def _frame(reply: Reply) -> Reply:
     """A reply without its records; one object for all replies that do not differ in anything else."""
-    frame = reply.replace(
-        answer=(), authority=(), additional=(), aa=True, rd=None, error=None, extended_errors=b""
-    )
-    return frame if frame.still_holds is not None else _shared(frame)
+    frame = _shared(reply.rcode, reply.ra, reply.ad)
+    holds = reply.still_holds
+    return frame if holds is None else frame.replace(still_holds=holds)
 
 
 @lru_cache(256)
-def _shared(frame: Reply) -> Reply:
-    return frame
+def _shared(rcode: int, ra: bool, ad: bool) -> Reply:
+    return Reply(rcode, aa=True, ra=ra, ad=ad)
 
 
 # Tuples, because the hash of an Enum is a Python call.
@@ -445,8 +448,10 @@ def unpack(packed: bytes, ttl: int, reply: Reply) -> Reply:
 
 
 def with_ttl(reply: Reply, ttl: int) -> Reply:
-    """The reply with one TTL for all records."""
+    """The reply with one TTL for all records, and without EDNS of its own."""
     return reply.replace(
+        edns_options=None,
+        edns=None,
         answer=_with_ttl(reply.answer, ttl),
         authority=_with_ttl(reply.authority, ttl),
         additional=_with_ttl(reply.additional, ttl),

@@ -84,7 +84,7 @@ log = logging.getLogger("hsdns.plugin.kubernetes")
 DEFAULT_TTL: Final = 5  # seconds; kubeadm's Corefile says 30
 NO_CLUSTER: Final = (
     '{}; to serve a cluster from files add "source manifests PATH" to the kubernetes block, or start with '
-    '"hsdns serve -conf COREFILE -source manifests PATH"'
+    '"hsdns serve --conf COREFILE --source manifests PATH"'
 )
 _SVC: Final = Name.from_text("svc.")
 Values = dict[str, Callable[[], str]]  # of metadata

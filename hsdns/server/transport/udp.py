@@ -238,18 +238,14 @@ class UdpListener:
     def _answer(self, miss: Miss) -> None:
         index, wire, address, control = miss
         shed, owner, before = self.faults.shed, client_of(address), self._pending.total
-        if (
-            shed is not None
-            and shed(
-                self._processor.server,
-                client_endpoint(address),
-                asked_endpoint(control, self.local),
-            )
-        ) or not self._pending.add(owner):
-            self._refused += 1
-            return
         try:
-            client, local = client_endpoint(address), asked_endpoint(control, self.local)
+            client = client_endpoint(address)
+            local = asked_endpoint(control, self.local) if control else self.local
+            if (
+                shed is not None and shed(self._processor.server, client, local)
+            ) or not self._pending.add(owner):
+                self._refused += 1
+                return
             eager.start(
                 self._processor.answer(wire, client, local, "udp", self._clock()),
                 functools.partial(self._deliver, index, address, control),

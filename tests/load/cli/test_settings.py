@@ -114,7 +114,7 @@ def test_reports_that_were_kept(
 
 def test_the_pods_of_a_cluster() -> None:
     given = settings(
-        "-source synthetic -pods 3 -resolvers glibc=2,go=1 -forms full -external a.test -resolv-options ndots:2 -node-search node.test -seed 5"
+        "--source synthetic --pods 3 --resolvers glibc=2,go=1 --forms full --external a.test --resolv-options ndots:2 --node-search node.test --seed 5"
     )
 
     async def choose(block: Kubernetes) -> Questions:

@@ -146,7 +146,7 @@ def test_the_idlest_processor() -> None:
         moved = choice.look({0: first, 1: second, 2: third}, own, ticks)
         found.append((moved, choice.chosen))
     assert found == [(False, None), (True, 1), (False, 1), (False, 1), (True, 2)]
-    with pytest.raises(LoadError, match="-cpu 9999: the processors of this process are "):
+    with pytest.raises(LoadError, match="--cpu 9999: the processors of this process are "):
         OwnProcessor(os.getpid(), "9999")
 
 
@@ -237,11 +237,11 @@ OTHER = "certificate is not valid for"
 @pytest.mark.parametrize(
     ("streams", "trusts", "port", "reason"),
     [
-        (StreamPlan(DOT, tls_name="other.test"), True, DOT, f"Hostname mismatch, {OTHER} 'other.test'; check -tls-ca "),
-        (StreamPlan(DOT), True, DOT, f"IP address mismatch, {OTHER} '127.0.0.1'; check -tls-ca "),
-        (StreamPlan(DOT, tls_name=NAME), False, DOT, "self-signed certificate; check -tls-ca "),
-        (StreamPlan(DOH, tls_name=NAME), True, DOT, "the server does not choose h2 (ALPN); check -server"),
-        (StreamPlan(DOH, tls_name=NAME, path="/dns"), True, DOH, "HTTP status 404; check -doh-path and -doh-method"),
+        (StreamPlan(DOT, tls_name="other.test"), True, DOT, f"Hostname mismatch, {OTHER} 'other.test'; check --tls-ca "),
+        (StreamPlan(DOT), True, DOT, f"IP address mismatch, {OTHER} '127.0.0.1'; check --tls-ca "),
+        (StreamPlan(DOT, tls_name=NAME), False, DOT, "self-signed certificate; check --tls-ca "),
+        (StreamPlan(DOH, tls_name=NAME), True, DOT, "the server does not choose h2 (ALPN); check --server"),
+        (StreamPlan(DOH, tls_name=NAME, path="/dns"), True, DOH, "HTTP status 404; check --doh-path and --doh-method"),
     ],
 )  # fmt: skip
 def test_what_does_not_agree(

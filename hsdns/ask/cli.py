@@ -315,18 +315,15 @@ def _answers(host: str, port: int, questions: Mapping[str, Query]) -> dict[str, 
     from hsdns.ask import question
     from hsdns.wire.iana import rcode_to_text
 
-    said, silence, refused = list[dict[str, Any]](), "", False
     drawn = random.Random()
-    for word, query in questions.items():
-        try:
-            reply = question.ask(host, port, query, EACH, drawn, TRIES)
-        except question.NoReply as error:
-            silence = f"{error}, when queried for {word.replace('/', ' ')}"
-            refused = isinstance(error, question.Refused)
-            break
+
+    def look(word: str) -> dict[str, Any]:
+        reply = question.ask(host, port, questions[word], EACH, drawn, TRIES)
         records = [[each.rrtype, each.rdata.hex()] for each in reply.answer]
-        said.append({"question": word, "rcode": rcode_to_text(reply.rcode), "records": records})
-    return {"host": host, "port": port, "answers": said, "silence": silence, "refused": refused}
+        return {"question": word, "rcode": rcode_to_text(reply.rcode), "records": records}
+
+    said, silence = question.ask_all({each.replace("/", " "): each for each in questions}, look)
+    return {"host": host, "port": port, "answers": said, **silence}
 
 
 def _query(word: str) -> Query:

@@ -233,6 +233,17 @@ def say_text(text: str) -> None:
     say(*text.removesuffix("\n").split("\n"))
 
 
+def say_help(text: str) -> None:
+    """Print a help, on a terminal in lines of its width; the next line begins below the last column of the first."""
+    from textwrap import wrap
+
+    width = columns() or len(text) + 1
+    for line in text.split("\n"):
+        column = max((each.end() for each in re.finditer(r"^ *|\S {2,}", line)), default=0)
+        below = " " * (column if column < width / 2 else 4)
+        say(*wrap(line, width, subsequent_indent=below, break_on_hyphens=False) or [""])
+
+
 def say_json(value: object) -> None:
     """Print a value as JSON, also with octets of a path that are no UTF-8, which msgspec does not write."""
     say_text(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
@@ -337,7 +348,7 @@ class Command(msgspec.Struct, kw_only=True):
         try:
             command = cls.parse(words)
             if command is None:
-                say_text(cls.help_text())
+                say_help(cls.help_text())
                 return 0
             return command.run()
         except BrokenPipeError:

@@ -25,7 +25,7 @@ from hsdns.corefile.tree import did_you_mean
 from hsdns.explanation.question import LookupQuestion, QuestionError, overridden
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS, model_of, usual
-from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders import class_of
 from hsdns.resolver.forwarders.coredns import NodeLocalDns
 from hsdns.resolver.forwarders.forwarder import NOTHING, Between, Forwarder
 from hsdns.resolver.model import (
@@ -610,13 +610,13 @@ async def client_of(
         pod, text = None, node
     text = overridden(text, asking.search, asking.ndots)
     through = Between(asking.through)
-    if through.name and FORWARDERS[through.name].captures:
+    if class_of(through.name).captures:
         known = [each.registry(domain) for each in blocks]
         through = Between(
             through.name, {name: found for each in known for name, found in each.items()}
         )
     is_cached = pod is not None and pod.has_cache and not through.name
-    if pod is not None and (is_cached or through.name == NodeLocalDns.name):
+    if pod is not None and (is_cached or class_of(through.name).splits):
         of_node = "".join(f"nameserver {each}\n" for each in nameservers(node) or ["node"])
         own = f"nameserver {pod.server}\n{of_node}"
         through = Between(NodeLocalDns.name, text=own, domain=pod.domain)

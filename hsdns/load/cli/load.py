@@ -56,7 +56,7 @@ from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, querie
 from hsdns.load.limits import Limit
 from hsdns.load.questions import LABEL_LEN, Question, Questions, read_queries
 from hsdns.load.schedule import Portion, Stage
-from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders import class_of
 from hsdns.wire import counted
 from hsdns.wire.name import MAX_NAME_LEN
 
@@ -196,7 +196,7 @@ def _cluster(settings: LoadSettings) -> LoadCluster | None:
     return LoadCluster(
         configuration,
         partial(questions_of, settings),
-        verifies=flags.verify,
+        verifies=flags.verify or class_of(flags.through).captures,
         serves=flags.api,
         changes_api=flags.churn_api,
         kinds=flags.churn_kinds,
@@ -233,12 +233,12 @@ def _load(
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
     for family_and_address in places if settings.clients else ():
         check_sources(settings.clients, *family_and_address)
-    truth = cluster.truth if cluster is not None else None
+    truth = cluster.truth if cluster is not None and flags.verify else None
     # Of pods, some resolvers send an OPT record and some do not, so one in a reply is never wrong.
     edns = flags.edns if questions.pods is None else go.EDNS_SIZE
     told = _plan(settings, questions, sockets, generator.portion)
     with ExitStack() as stack:
-        loaded, observers = [], {}
+        loaded, senders, observers = [], [], {}
         for target, (family, address) in zip(settings.targets, places, strict=True):
             plan = Plan(
                 family,
@@ -266,6 +266,7 @@ def _load(
             is_free = truth is None and len(places) == 1
             cpu = NONE if flags.cpu == AUTO and not is_free else flags.cpu
             sending = stack.enter_context(SenderProcess(plan, cpu))
+            senders.append(sending)
             place = place_to_text(target.host, target.port)
             host = target.host if is_own(target.host) else ""
             is_udp = settings.streams is None or settings.streams.for_truncated
@@ -294,6 +295,9 @@ def _load(
             for each in observers.values():
                 each.see(None, 0.0)
             following.take()
+            if told := {} if cluster is None else cluster.told():
+                for sender in senders:
+                    sender.tell(told)
 
         options = RunOptions(
             lambda: () if truth is None else truth.changes,
@@ -563,11 +567,10 @@ def in_words(settings: LoadSettings, questions: Questions) -> str:
     if pods is not None:
         resolvers = ", ".join(f"{name} {share}" for name, share in pods.resolvers.items())
         kinds = ", ".join(dict.fromkeys(each.kind for each in pods.targets))
-        where = f"{pods.count} pods ({resolvers}) in {len(pods.namespaces)} namespaces"
+        where = f"{pods.count} pods ({resolvers}) in {counted(len(pods.namespaces), 'namespace')}"
         if pods.through:
-            is_own = FORWARDERS[pods.through].captures
             where += f" through {pods.through}"
-            where += "" if is_own else f" on {counted(pods.nodes, 'node')}"
+            where += "" if class_of(pods.through).captures else f" on {counted(pods.nodes, 'node')}"
         return f"lookups of {where}, {len(pods.targets)} names: {kinds}"
     count, is_replay = len(settings.clients), settings.replay is not None
     own = (

@@ -61,8 +61,7 @@ from hsdns.load.send.processors import AUTO, NONE
 from hsdns.load.verify.message import MOST_TTL
 from hsdns.load.verify.verifier import SLACK
 from hsdns.resolver import MODELS, looks_up
-from hsdns.resolver.forwarders import FORWARDERS
-from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders import FORWARDERS, class_of
 from hsdns.wire.name import Name
 
 PERFDATA: Final = "perfdata"
@@ -502,10 +501,10 @@ def _check_together(flags: LoadFlags) -> None:
     for name, others, sentence in _EXCLUDED:
         for other in filter(flags.uses, others if flags.uses(name) else ()):
             raise FlagError(sentence.format(other))
-    if flags.through == NodeLocalDns.name and flags.external:
+    if class_of(flags.through).splits and flags.external:
         raise FlagError(
-            "--external: names outside the cluster go from nodelocaldns to the nameservers of its node, which "
-            f"this load does not have; {_OUT}"
+            "--external: names outside the cluster go from "
+            f"{flags.through} to the nameservers of its node, which this load does not have; {_OUT}"
         )
     if flags.churn_api and flags.conf is None:
         raise FlagError(f"--churn-api needs --conf, {_API}")

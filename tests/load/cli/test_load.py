@@ -30,6 +30,7 @@ from hsdns.load.cluster.job import INDEX, reports_of
 from hsdns.load.cluster.names import cluster_questions
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import LOST
+from hsdns.load.pods import PodPlan
 from hsdns.load.questions import Question, Questions
 from hsdns.load.report import FORMAT, PlanReport, read_report
 from hsdns.load.results import Results, together
@@ -441,6 +442,13 @@ def test_changes_are_in_the_truth_and_in_the_api() -> None:
                 version(found.api.url)
         after = version(found.api.url)
         assert after - before == len(found.truth.changes)
+        assert found.told() == {}
+        asked = PodPlan(1, [], [], "cluster.local", {}, {}, [], [], 1, "istio")
+        found.questions = Questions([], pods=asked)
+        told, known = found.told(), found.truth.block.registry("cluster.local")
+        assert (len(known), found.told()) == (2, {})
+        assert told
+        assert told.items() <= known.items()
 
 
 def version(url: str) -> int:

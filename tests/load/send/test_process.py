@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import msgpack, structs
 
 from hsdns.fastpath import LoadSender
 from hsdns.limits import descriptor_limit, raise_limit
@@ -35,7 +35,14 @@ from hsdns.load.pods import Target
 from hsdns.load.questions import order
 from hsdns.load.schedule import POISSON, Schedule, Stage
 from hsdns.load.send.probe import probe
-from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, pieces_of
+from hsdns.load.send.process import (
+    PIECE,
+    CompiledSender,
+    SenderProcess,
+    _pod_sender,
+    framed,
+    pieces_of,
+)
 from hsdns.load.send.processors import NONE, Choice, OwnProcessor, read_busy
 from hsdns.load.send.udp import LEAST_WINDOW
 from hsdns.wire.decode import decode_reply
@@ -73,6 +80,8 @@ class Told:
             self.memory = memory_of(Path(f"/proc/{process.process.pid}/status").read_text())
             self.begin = time.monotonic_ns() + 20_000_000
             process.start(self.begin)
+            if of.pods is not None:
+                process.tell({"web.shop.svc.cluster.local": {}})
             for each in (signal.SIGINT, signal.SIGTERM):  # those to its group do not end it
                 os.kill(process.process.pid, each)
             if stops:
@@ -139,6 +148,17 @@ def test_the_idlest_processor() -> None:
     assert found == [(False, None), (True, 1), (False, 1), (False, 1), (True, 2)]
     with pytest.raises(LoadError, match="--cpu 9999: the processors of this process are "):
         OwnProcessor(os.getpid(), "9999")
+
+
+@pytest.mark.sockets
+def test_agents_hear_of_changes() -> None:
+    asked, (out, into), told = pod_plan(through="istio"), os.pipe(), {"a.b.svc.c": {"": ["::1"]}}
+    with FileIO(out) as stdin, FileIO(into, "w") as parent:
+        sender = _pod_sender(plan(53), asked, stdin.fileno(), lambda octets: None)
+        parent.write(framed(msgpack.encode(told)))
+        assert (sender.wait(0), asked.registry) == ([], told)
+        parent.close()
+        assert sender.wait(0) is None
 
 
 @pytest.mark.sockets

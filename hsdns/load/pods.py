@@ -101,9 +101,8 @@ class Pods:
         random = Random(plan.seed)
         self.resolvers = _spread(plan.resolvers, plan.count)
         random.shuffle(self.resolvers)
-        self._random = Random(
-            random.random()
-        )  # of all resolvers, in the order in which they need it
+        # Of all resolvers, in the order in which they need it.
+        self._random = Random(random.random())
         self._of: dict[str, range] = {
             namespace: range(at, plan.count, len(plan.namespaces))
             for at, namespace in enumerate(plan.namespaces)

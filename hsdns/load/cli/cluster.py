@@ -272,12 +272,7 @@ class LoadCluster:
                 "--api serves a simulated cluster: add --source synthetic, without changes; --churn makes them"
             )
         self._churn = Churn(
-            source.shape,
-            self.kinds,
-            self.seed,
-            block.watch.deliver,
-            time.monotonic,
-            self._written,
+            source.shape, self.kinds, self.seed, block.watch.deliver, time.monotonic, self._written
         )
         self.api = ClusterApi(self._churn.history, host, port)
         await self.api.start()

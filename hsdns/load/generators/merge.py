@@ -20,12 +20,7 @@ from hsdns.load.counters import add
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import Limit, read_limits
 from hsdns.load.output.words import differences, shown_together
-from hsdns.load.report import (
-    FORMAT,
-    Machine,
-    PlanReport,
-    Report,
-)
+from hsdns.load.report import FORMAT, Machine, PlanReport, Report
 from hsdns.load.results import ServerReport
 from hsdns.load.schedule import WHOLE, Portion, read_portion
 

@@ -22,11 +22,11 @@ from hsdns.cli.command import (
     CONTROL,
     IN_NAMESPACE,
     KUBECONFIG,
-    NO_CODE,
     OUTPUT,
     Command,
     Contradiction,
     FlagError,
+    ReadingCommand,
     complain,
     flag,
     say,
@@ -162,7 +162,7 @@ def of_resolv_conf(path: str, port: int | None = None) -> Asked:
     return Asked([(host, port or PORT)], domain_of(path))
 
 
-class Lookup(Command):
+class Lookup(ReadingCommand):
     """Sends the query; the exit status is 0 if there is an answer."""
 
     name = "lookup"
@@ -179,7 +179,6 @@ class Lookup(Command):
     control: Annotated[str | None, CONTROL] = None
     kubeconfig: Annotated[str, KUBECONFIG] = ""
     context: Annotated[str, CONTEXT] = ""
-    no_code: Annotated[bool, NO_CODE] = False
     namespace: Annotated[str, IN_NAMESPACE] = ""
     port: Annotated[int, flag("its port (default 53)", "PORT", name="p", low=1)] = 53
     tcp: Annotated[bool, flag("query over TCP (default: only if the reply does not fit)")] = False
@@ -203,12 +202,11 @@ class Lookup(Command):
         self.exclusive("server", "context", "kubeconfig")
         port = self.port if "p" in self.given else None
         try:
-            runs = not self.no_code
             if self.given.isdisjoint(("context", "kubeconfig")):
                 words = [self.server] if self.server else []
-                asked = servers_to_ask(words, port, self.control, word, runs_code=runs)
+                asked = servers_to_ask(words, port, self.control, word, runs_code=self.runs_code)
             else:
-                asked = of_context(self.kubeconfig, self.context, word, runs_code=runs)
+                asked = of_context(self.kubeconfig, self.context, word, runs_code=self.runs_code)
             exists = partial(asked.exists, is_tcp=self.tcp)
             (host, port), *_ = asked.servers
             name = asked.name_meant(text, self.namespace, exists)

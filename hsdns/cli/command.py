@@ -409,6 +409,11 @@ class Command(msgspec.Struct, kw_only=True):
             raise FlagError(f"{program} needs a name, and may have a type: {program} NAME [TYPE]")
         return self.words[0], "".join(self.words[1:])
 
+    @property
+    def runs_code(self) -> bool:
+        """Whether code that the input names may run, as without -no-code."""
+        return not getattr(self, "no_code", False)
+
     def exclusive(self, one: str, *others: str, why: str = "leave one out") -> None:
         """Refuse a flag with any of the others; raise FlagError."""
         for other in others:
@@ -427,11 +432,6 @@ class ReadingCommand(Command):
     """A command that reads what may name code, and runs none of it if told so."""
 
     no_code: Annotated[bool, NO_CODE] = False
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether code that the input names may run."""
-        return not self.no_code
 
 
 def _annotated(cls: type[Command]) -> dict[str, tuple[Flag, type]]:

@@ -180,11 +180,9 @@ def demo_folder() -> Path:
 
 def expect_demo() -> None:
     """Log no line about the object of the demo cluster that is invalid on purpose."""
-    logging.getLogger("hsdns.plugin.kubernetes").addFilter(_is_unexpected)
-
-
-def _is_unexpected(record: logging.LogRecord) -> bool:
-    return "Service broken/address:" not in record.getMessage()
+    logging.getLogger("hsdns.plugin.kubernetes").addFilter(
+        lambda record: "Service broken/address:" not in record.getMessage()
+    )
 
 
 def demo_manifests() -> bytes:
@@ -213,11 +211,6 @@ class SourceCommand(SourceOptions):
     kubeconfig: Annotated[str, KUBECONFIG] = ""
     context: Annotated[str, CONTEXT] = ""
     no_code: Annotated[bool, NO_CODE] = False
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether code that the input names may run."""
-        return not self.no_code
 
     def objects(self) -> tuple[Token, ...] | None:
         """The words of -source, or of a kubeconfig; None without -source, -kubeconfig and -context; raise FlagError."""

@@ -150,13 +150,9 @@ class _Session:
 
     def record(self, zone: object, *, queries: bool) -> None:
         """Write what the server sends, until stopped; raise ServerError if it sends nothing, or OSError."""
-        watch = (
-            WATCH
-            if zone is None
-            else f"{WATCH}?{urlencode({'zone': zone}, errors='surrogateescape')}"
-        )
+        chosen = "" if zone is None else urlencode({"zone": zone}, errors="surrogateescape")
         self._records_queries = queries
-        self._follow(watch)
+        self._follow(f"{WATCH}?{chosen}".rstrip("?"))
         flushed = time.monotonic()
         while not self._reason:
             with suppress(Empty):
@@ -167,7 +163,7 @@ class _Session:
             if self._writer is not None and now - flushed >= FLUSH:
                 flushed = now
                 self._writer.flush()
-                self._show_progress()
+                self._progress.show(self._counts())
             if self._duration is not None and self._began and now - self._began >= self._duration:
                 self.stop(f"after {duration_to_text(self._duration)}")
         self._end()
@@ -260,9 +256,6 @@ class _Session:
         self._writer.add([End(recorder.seconds, now, reason)])
         self._writer.flush()
         self._progress.keep()
-
-    def _show_progress(self) -> None:
-        self._progress.show(self._counts())
 
     def _counts(self) -> str:
         recorder, writer = self._recorder, self._writer

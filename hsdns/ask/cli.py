@@ -123,7 +123,7 @@ def servers_to_ask(
     if port not in (None, own):
         raise Contradiction(
             f"-p is {port}, and the server with process ID {running.pid} answers at port {own}; "
-            "leave -p out, or name a server with -server"
+            "leave -p out, or name a server with --server"
         )
     return Asked([(host, own)], "", running)
 
@@ -172,7 +172,7 @@ class Lookup(ReadingCommand):
     server: Annotated[
         str,
         flag(
-            "the server to query (default: of -context, else the one that runs, or of /etc/resolv.conf)",
+            "the server to query (default: of --context, else the one that runs, or of /etc/resolv.conf)",
             "ADDRESS",
         ),
     ] = ""
@@ -263,7 +263,7 @@ def servers_of(path: str) -> list[str]:
     found = [words[1] for words in _lines_of(path) if words[0] == "nameserver" and len(words) > 1]
     if found:
         return found
-    raise FlagError(f"{path} names no server; give one with -server")
+    raise FlagError(f"{path} names no server; give one with --server")
 
 
 def domain_of(path: str) -> str:
@@ -349,6 +349,6 @@ def read_servers(words: Sequence[str], port: int = PORT) -> list[tuple[str, int]
     for word in words:
         place = split_ip_port(word, port)
         if place is None:
-            raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')
+            raise FlagError(f'--server needs an IP address, or one with a port, found "{word}"')
         found.append((place.host, place.port))
     return found

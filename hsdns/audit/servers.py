@@ -142,7 +142,7 @@ def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[Targ
     if not found:
         text = "/".join(service)
         why = "has no ready endpoint with a port over UDP" if any(values) else "does not exist"
-        raise LoadError(f"-service {text}: the Service {why}, so there is no server to query")
+        raise LoadError(f"--service {text}: the Service {why}, so there is no server to query")
     return found
 
 
@@ -246,7 +246,7 @@ def serve_metrics(address: str, gauges: Gauges) -> Iterator[str]:
         return
     found = split_host_port(address)
     if found is None:
-        raise FlagError(f'-metrics needs an address such as :9154, found "{address}"')
+        raise FlagError(f'--metrics needs an address such as :9154, found "{address}"')
 
     from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - 45 ms
 
@@ -255,7 +255,7 @@ def serve_metrics(address: str, gauges: Gauges) -> Iterator[str]:
     try:
         server, thread = start_http_server(found.port, found.host or "0.0.0.0", registry)
     except OSError as error:
-        raise OSError(f"-metrics {address}: {error.strerror}") from None
+        raise OSError(f"--metrics {address}: {error.strerror}") from None
     try:
         yield f"{server.server_address[0]!s}:{server.server_address[1]}"
     finally:

@@ -91,14 +91,14 @@ METRICS_PORT: Final = 9153  # of a Pod, as in CoreDNS's Deployment
 _HITS: Final = re.compile(r'^hsdns_fault_hits_total\{rule="([^"]*)"\} (\S+)', re.MULTILINE)
 AT_ONCE: Final = 16  # servers
 NEEDED: Final = ("services", "endpointslices", "namespaces")  # to compute right answers
-NO_SERVICE: Final = "no Service for DNS is known (kube-system/kube-dns); name servers with -server"
+NO_SERVICE: Final = "no Service for DNS is known (kube-system/kube-dns); name servers with --server"
 UNREACHED: Final = (
     "no pod of the cluster's DNS can be reached from here, as is usual outside of the cluster; "
-    "run it on a node or in a pod, or name servers with -server"
+    "run it on a node or in a pod, or name servers with --server"
 )
 UNKNOWN: Final = (
     "no DNS server has answered with an address that only this cluster has, so the answers may be those of something "
-    "between, or of another cluster; run it in a pod, or name servers with -server"
+    "between, or of another cluster; run it in a pod, or name servers with --server"
 )
 # What shapes answers, but for pods, whose names are not queried.  Others wrote the rest, for files of another machine.
 _KEPT: Final = frozenset({*SHAPING, "labels", "namespace_labels"} - {"pods"})
@@ -122,7 +122,7 @@ class NotAsked(Exception):
 
 def given_servers(words: Sequence[str]) -> list[DnsServer]:
     """The servers of -server; raise FlagError."""
-    return [DnsServer(GIVEN, "-server", host, port) for host, port in read_servers(words)]
+    return [DnsServer(GIVEN, "--server", host, port) for host, port in read_servers(words)]
 
 
 def find_answers(
@@ -143,7 +143,7 @@ def find_answers(
     needed = NEEDED[: 2 if target else 3]  # a namespace with objects is there
     lacking = next((unread[each] for each in needed if each in unread), "")
     if lacking or not asks:
-        return [], {ANSWERS: lacking if asks else "left out by -no-ask"}
+        return [], {ANSWERS: lacking if asks else "left out by --no-ask"}
     items = list(_dns_objects(objects, target.partition("/")[0]))
     try:
         answers, why = ask_servers(items, access, target, given, view, runs_code=runs_code)
@@ -237,7 +237,7 @@ def _seen(
     except PodNotAsked as error:
         return [], str(error)
     except (KeyError, TypeError, ValueError):
-        return [], f"the container in {view} runs another version of hsdns ask; see -image"
+        return [], f"the container in {view} runs another version of hsdns ask; see --image"
 
 
 def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

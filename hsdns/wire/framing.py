@@ -13,7 +13,7 @@ class FrameBuffer:
 
     def __init__(self) -> None:
         self.has_message = False  # a complete message waits
-        self._buffer = bytearray()
+        self._buffer = b""
         self._at = self._end = 0  # where the next message begins, and ends if it is complete
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -28,29 +28,26 @@ class FrameBuffer:
 
     def add(self, data: bytes) -> None:
         """Add received bytes; their messages wait for take()."""
-        if self._at:
-            del self._buffer[: self._at]
-            self._at = 0
-        self._buffer += data
-        self._look()
+        self._buffer = self._buffer[self._at :] + data if self._buffer else data
+        self.skip_to(0)
 
     def take(self) -> bytes | None:
         """Take the next message that is complete."""
         if not self.has_message:
             return None
-        message = bytes(self._buffer[self._at + 2 : self._end])
-        if self._end == len(self._buffer):
-            self.clear()
-        else:
-            self._at = self._end
-            self._look()
+        message = self._buffer[self._at + 2 : self._end]
+        self.skip_to(self._end)
         return message
 
     def clear(self) -> None:
         """Forget what was received."""
-        self._buffer.clear()
-        self._at = 0
-        self.has_message = False
+        self._buffer = b""
+        self.skip_to(0)
+
+    @property
+    def waiting(self) -> tuple[bytes, int]:
+        """The octets that are kept, and where in them the next message begins."""
+        return self._buffer, self._at
 
     @property
     def octets(self) -> int:
@@ -62,13 +59,15 @@ class FrameBuffer:
         """Whether octets wait that are no complete message."""
         return bool(self._buffer) and not self.has_message
 
-    def _look(self) -> None:
-        """Find the end of the next message."""
-        buffer, at = self._buffer, self._at
+    def skip_to(self, at: int) -> None:
+        """Go on with the message that begins there in those octets."""
+        buffer = self._buffer
         left = len(buffer) - at - 2
+        if left == -2:  # nothing is left
+            self._buffer, at = b"", 0
         length = buffer[at] << 8 | buffer[at + 1] if left >= 0 else 0
+        self._at, self._end = at, at + 2 + length
         self.has_message = length <= left
-        self._end = at + 2 + length
 
 
 def frame(message: bytes) -> bytes:

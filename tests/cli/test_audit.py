@@ -114,7 +114,7 @@ def test_the_replicas_of_a_service(
         lambda value: [("127.0.0.1", server.port) for _ in replicas(value)],
     )
     Path("dns.yaml").write_text(DNS)
-    line = "audit -service kube-system/kube-dns -source manifests web.yaml dns.yaml -o json"
+    line = "audit --service kube-system/kube-dns --source manifests web.yaml dns.yaml -o json"
     assert cli.main([*line.split(), *RATE]) == 1  # it does not have the Service itself
     (report,) = json.loads(capsys.readouterr().out)
     (found,) = report["servers"]
@@ -195,7 +195,7 @@ def test_bad_addresses() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        sentence = f"-metrics {address}: Address already in use"
+        sentence = f"--metrics {address}: Address already in use"
         with pytest.raises(OSError, match=sentence), serve_metrics(address, Gauges()):
             pass
 

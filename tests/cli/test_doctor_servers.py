@@ -129,7 +129,7 @@ def test_each_replica_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert f"{service} at 127.0.0.1 port {right}: 8 of 8 answers are right" in printed["asked"]
     assert not {each["resource"] for each in printed["unchecked"]} & {"answers"}
-    line = "doctor shop/web -source manifests saved.json -level note -o json"
+    line = "doctor shop/web --source manifests saved.json --level note -o json"
     assert cli.main(line.split()) == 1
     assert json.loads(capsys.readouterr().out) == printed
 
@@ -149,8 +149,8 @@ def test_rules_of_faults(is_pod: bool, told: str, capsys: pytest.CaptureFixture[
     Path("web.yaml").write_text(OBJECTS)
     Path("Corefile").write_text(f"cluster.local {{\n kubernetes\n prometheus 127.0.0.1:{doctor_servers.METRICS_PORT}\n}}\n")  # fmt: skip
     words, port = "fault add nxdomain name web.shop.svc.cluster.local. named gone", free_port()
-    control = ["-control", "./elsewhere"] if is_pod else []
-    line = f"serve -conf Corefile -source manifests web.yaml -p {port}".split()
+    control = ["--control", "./elsewhere"] if is_pod else []
+    line = f"serve -conf Corefile --source manifests web.yaml -p {port}".split()
     with serving(*line, *control, environ=os.environ), api(OBJECTS, REPLICA % (1, port), DNS) as url:  # fmt: skip
         assert cli.main([*words.split(), *control]) == 0
         capsys.readouterr()
@@ -242,7 +242,7 @@ def test_what_answers_in_place_of_the_cluster_is_not_judged(
         f"Service kube-system/kube-dns at 127.0.0.1 port {port}: {right} answers are right, and none shows that it is of "
         "this cluster, so they are not judged" in printed["asked"]
     )
-    assert of_servers(named) == [("HS232", "error", "-server")]
+    assert of_servers(named) == [("HS232", "error", "--server")]
 
 
 @pytest.mark.sockets
@@ -250,7 +250,7 @@ def test_what_answers_in_place_of_the_cluster_is_not_judged(
 def test_named_servers_are_asked_for_the_names_of_a_pod(capsys: pytest.CaptureFixture[str]) -> None:
     with dns(OBJECTS) as right, api(OBJECTS, DNS) as url:
         printed = run(capsys, url, "shop/web-0", "-server", f"127.0.0.1:{right}")
-    assert printed["asked"] == [f"-server at 127.0.0.1 port {right}: 3 of 3 answers are right"]
+    assert printed["asked"] == [f"--server at 127.0.0.1 port {right}: 3 of 3 answers are right"]
     assert of_servers(printed) == []
 
 
@@ -259,7 +259,7 @@ def test_named_servers_are_asked_for_the_names_of_a_pod(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        ((OBJECTS,), "no Service for DNS is known (kube-system/kube-dns); name servers with -server"),
+        ((OBJECTS,), "no Service for DNS is known (kube-system/kube-dns); name servers with --server"),
         ((OBJECTS, DNS.replace("127.0.0.9", "None"), REPLICA), doctor_servers.UNREACHED),
     ],
 )  # fmt: skip
@@ -384,7 +384,7 @@ def test_a_pod_is_asked_from(
     assert reasons == [
         "",
         "no right",
-        "the container in Pod shop/web-0 runs another version of hsdns ask; see -image",
+        "the container in Pod shop/web-0 runs another version of hsdns ask; see --image",
     ]
     assert answers == ["", doctor_servers.NO_SERVICE, doctor_servers.NO_SERVICE]
     view, questions = asked[0]

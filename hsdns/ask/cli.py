@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns.cli.command import (
     ANY,
@@ -169,20 +169,18 @@ class Lookup(ReadingCommand):
     forms = "NAME [TYPE] [FLAG...]"
     most_words = ANY
 
-    server: Annotated[
-        str,
-        flag(
-            "the server to query (default: of --context, else the one that runs, or of /etc/resolv.conf)",
-            "ADDRESS",
-        ),
-    ] = ""
-    control: Annotated[str | None, CONTROL] = None
-    kubeconfig: Annotated[str, KUBECONFIG] = ""
-    context: Annotated[str, CONTEXT] = ""
-    namespace: Annotated[str, IN_NAMESPACE] = ""
-    port: Annotated[int, flag("its port (default 53)", "PORT", name="p", low=1)] = 53
-    tcp: Annotated[bool, flag("query over TCP (default: only if the reply does not fit)")] = False
-    o: Annotated[str, OUTPUT] = "text"
+    server: str = flag(
+        "",
+        "the server to query (default: of --context, else the one that runs, or of /etc/resolv.conf)",
+        "ADDRESS",
+    )
+    control: str | None = flag(None, CONTROL)
+    kubeconfig: str = flag("", KUBECONFIG)
+    context: str = flag("", CONTEXT)
+    namespace: str = flag("", IN_NAMESPACE)
+    port: int = flag(53, "its port (default 53)", "PORT", name="p", low=1)
+    tcp: bool = flag(False, "query over TCP (default: only if the reply does not fit)")
+    o: str = flag("text", OUTPUT)
 
     def run(self) -> int:
         """Ask, and print the records, or why there are none."""
@@ -290,9 +288,9 @@ class Ask(Command):
     forms = "NAME/TYPE... [FLAG...]"
     most_words = ANY
 
-    server: Annotated[
-        list[str], flag("servers to query (default: those in /etc/resolv.conf)", "ADDRESS...")
-    ] = []
+    server: list[str] = flag(
+        [], "servers to query (default: those in /etc/resolv.conf)", "ADDRESS..."
+    )
 
     def run(self) -> int:
         """Ask each server each question."""

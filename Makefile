@@ -32,7 +32,7 @@ MUTANTS ?= 40
 SEED ?= 0
 TESTS ?=
 
-.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer peer-record bench bench-workers bench-watch bench-pressure bench-load bench-verdicts traces load-demo dist ci clean
+.PHONY: help serve test check format lint types native fuzz fuzz-python fuzz-native explanations mutants contracts docs docs-examples pictures scenario-pages changelog scenarios peer peer-record bench bench-watch bench-pressure bench-load bench-verdicts traces load-demo dist ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,9 +132,6 @@ peer-record: $(VENV)/test  ## Record anew what the CoreDNS of HSDNS_PEER and the
 
 bench: $(VENV)/test $(VENV)/compiled  ## Compare the cost of an answer with CoreDNS, Knot and others (BENCH_ARGS)
 	$(BIN)/python -m loadtest.answering $(BENCH_ARGS)
-
-bench-workers: $(VENV)/test $(VENV)/compiled  ## Measure what a second worker brings (BENCH_ARGS)
-	$(BIN)/python -m loadtest.answering.workers $(BENCH_ARGS)
 
 bench-watch: $(VENV)/test $(VENV)/compiled  ## Compare with CoreDNS watching an API server (BENCH_ARGS)
 	$(BIN)/python -m loadtest.watch $(BENCH_ARGS)

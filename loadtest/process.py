@@ -245,12 +245,12 @@ class Process:
     def cpu_ns(self) -> int:
         """CPU time in nanoseconds since the start, without children that have ended; raise BenchmarkError if it has."""
         self.check()
-        return sum(sum(_threads_ns(pid).values()) for pid in self.pids())
+        return sum(self.threads_ns().values())
 
     def threads_ns(self) -> dict[str, int]:
-        """As cpu_ns(), of each thread of the process itself."""
+        """As cpu_ns(), of each thread."""
         self.check()
-        return _threads_ns(self.pid)
+        return {thread: spent for pid in self.pids() for thread, spent in _threads_ns(pid).items()}
 
     def memory(self) -> Memory:
         """Resident memory of the process and its descendants; raise BenchmarkError if the process has ended."""

@@ -27,6 +27,7 @@ _COMPILE_TIMEOUT = 60.0
 ECHO: Final = "echo"
 NATIVE: Final = "hsdns"
 PURE: Final = "hsdns-pure"
+TWO: Final = "hsdns-2"
 DICT: Final = "dict"
 COREDNS: Final = "coredns"
 KNOT: Final = "knot"
@@ -44,6 +45,7 @@ TITLES: Final = {
     ECHO: "C echo",
     NATIVE: "hsdns, compiled",
     PURE: "hsdns, pure Python",
+    TWO: "hsdns, two workers",
     DICT: "uvloop dict, 40 lines",
     **{key: title for key, (title, _, _) in PEERS.items()},
 }
@@ -74,7 +76,7 @@ class Program(NamedTuple):
     @property
     def environ(self) -> dict[str, str]:
         """What its environment has in addition."""
-        uses = {NATIVE: "", PURE: "1"}
+        uses = {NATIVE: "", TWO: "", PURE: "1"}
         return {"HSDNS_NO_EXTENSIONS": uses[self.key]} if self.key in uses else {}
 
 
@@ -127,11 +129,12 @@ def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
             return Program(key, words[:1], _version(words))
         except BenchmarkError:
             return f"{title}: uvloop is not installed"
-    if key in (NATIVE, PURE):
-        twin = implementation(hsdns, native=key == NATIVE)
-        if key == NATIVE and twin != "rust":
+    if key in (NATIVE, PURE, TWO):
+        twin = implementation(hsdns, native=key != PURE)
+        if key != PURE and twin != "rust":
             return f"{title}: the extension is not built ({twin}); pip install . with a Rust toolchain builds it"
-        return Program(key, hsdns, f"{_version((*hsdns, '-version'))}, fast path: {twin}")
+        workers = ("-workers", "2") if key == TWO else ()
+        return Program(key, (*hsdns, *workers), f"{_version((*hsdns, '-version'))}, fast path: {twin}")
     named = os.environ.get("HSDNS_PEER") if key == COREDNS else None
     path = shutil.which(named) if named else which(PEERS[key][1])
     if path is None:

@@ -3,39 +3,32 @@
     make pictures
 
 Path: bench.py -> here -> docs/contributing/benchmarks.md, docs/performance.md, docs/performance.svg.
-Rule 1: every figure is from the tables of the benchmarks, so it is never newer or older than these.
+Rule 1: every figure is from the tables of the benchmarks, so it is never newer or older than these; summary.txt says
+        which.
 Rule 2: the axis of the plot is linear and begins at 0, and no bar is cut.
 Rule 3: as in docs/pictures/architecture.py, the picture is 480 units wide and has its own background.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from loadtest.figures import ratio, read_goals
 from loadtest.process import BenchmarkError
 from loadtest.programs import COREDNS, ECHO, NATIVE, PURE, ROOT, TITLES, configuration
 
 TABLES: Final = ROOT / "docs/contributing/benchmarks.md"
 PAGE: Final = ROOT / "docs/performance.md"
 PLOT: Final = "performance.svg"
+DRAINED: Final = (
+    "cluster",
+    "drain µs",
+)  # of the plot: every kind of query that clients of a cluster send
 NAME: Final = "summary"  # in the marks of the page
-MIX: Final = "cluster"  # the mix of the plot: every kind of query that clients of a cluster send
-# Rows of `make bench-watch`, and what the page calls them.
-WATCHED: Final = (
-    ("write to answer, 10,000 Services", "median, ms", "a change in the API server is in the answers, median, ms"),
-    ("write to answer, 10,000 Services", "p99, ms", "the same, p99, ms"),
-    ("1,000 changes/s for 20 s, 500 queries/s, 10,000 Services",
-     "event to answer, p99, ms", "the same with 1,000 changes per second, p99, ms"),
-    ("API server away for 20 s, 10,000 Services",
-     "from its return until the state is current, s",
-     "the API server returns after 20 s: answers are current after, s"),
-    ("10,000 Services", "start to ready, s", "start to ready, 10,000 Services, s"),
-    ("10,000 Services", "resident 10 s after ready, MB", "memory, 10,000 Services, MB"),
-    ("50,000 Services", "resident 10 s after ready, MB", "memory, 50,000 Services, MB"),
-)  # fmt: skip
+ROWS: Final = read_goals(Path(__file__).with_suffix(".txt"), 5)
 
 _WIDTH, _LEFT, _SCALE = 480, 152, 278  # the plot, the axis's 0 and its length
 _TOP, _ROW, _BAR = 74, 25, 16
@@ -46,39 +39,44 @@ _KINDS: Final = {
     TITLES[PURE]: "hsdns",
     TITLES[COREDNS]: "peer",
 }
+_BOTH: Final = TITLES[NATIVE], TITLES[COREDNS]
 
 
-class Figures(NamedTuple):
-    """Figures as in the tables.  `cpu`: µs for an answer, by server; `watch`: of hsdns and CoreDNS, by row."""
-
-    cpu: dict[str, str]
-    watch: dict[tuple[str, str], tuple[str, str]]
-
-    def watched(self, part: str, what: str) -> tuple[str, str]:
-        """The figures of hsdns and CoreDNS; raise BenchmarkError if one is missing."""
-        found = self.watch.get((part, what), ("", ""))
-        if not all(found):
-            raise _missing(f'"{what}" of {part} for both servers')
-        return found
+# Of a part and its figure: a cell for each server.
+Figures = Mapping[tuple[str, str], Mapping[str, str]]
 
 
 def figures(page: str) -> Figures:
-    """Read the tables of the page; raise BenchmarkError if a server of the page has no figure."""
-    section = page.partition(f"\n### {MIX}\n")[2].partition("\n### ")[0]
-    cpu = {cells[0]: cells[1] for cells in _rows(section) if re.match(r"\d", cells[1])}
-    for key in (ECHO, NATIVE, PURE, COREDNS):
-        if TITLES[key] not in cpu:
-            raise _missing(f"the drain figure of {TITLES[key]} in {MIX}")
-    watch = {(cells[0], cells[1]): (cells[2], cells[3]) for cells in _rows(page) if len(cells) == 5}
-    return Figures(cpu, watch)
+    """Read the tables of the page; raise BenchmarkError if a server of the plot has no figure."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for section in page.split("\n### "):
+        name, head = section.partition("\n")[0], [""]
+        for line in section.splitlines():
+            cells = _cells(line)
+            if not line.startswith("| "):
+                head = [""]  # of the next table
+            elif head == [""]:
+                head = cells
+            elif line.startswith("| ---"):
+                continue
+            elif head[0] == "part":
+                found[cells[0], cells[1]] = dict(zip(_BOTH, cells[2:4], strict=True))
+            elif head[0] == "ratio":
+                found[name, cells[0]] = {TITLES[NATIVE]: cells[1]}
+            elif head[0] == "server":
+                for title, cell in zip(head[1:], cells[1:], strict=True):
+                    # Servers are columns, or lines.
+                    turned = title in TITLES.values()
+                    what, server = (cells[0], title) if turned else (title, cells[0])
+                    found.setdefault((name, what), {})[server] = cell
+    missing = [title for title in _KINDS if not found.get(DRAINED, {}).get(title)]
+    if missing:
+        raise _missing(f"the drain figure of {missing[0]} in {DRAINED[0]}")
+    return found
 
 
-def _rows(text: str) -> list[list[str]]:
-    return [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in text.splitlines()
-        if line.startswith("| ")
-    ]
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def _missing(what: str) -> BenchmarkError:
@@ -87,25 +85,38 @@ def _missing(what: str) -> BenchmarkError:
     )
 
 
-def table(found: Figures) -> str:
-    """What is compared, the figures of both servers, their ratio, and the command that measures them."""
-    cpu, peer = found.cpu, found.cpu[TITLES[COREDNS]]
-    rows = [
-        ("CPU time of an answer, whole cluster, µs", cpu[TITLES[NATIVE]], peer, "make bench"),
-        ("the same without the compiled part, µs", cpu[TITLES[PURE]], peer, "make bench"),
-    ]
-    for part, what, named in WATCHED:
-        rows.append((named, *found.watched(part, what), "make bench-watch"))
+def table(found: Figures, before: str = "") -> str:
+    """What is compared, the figures of both servers, their ratio, and the command that measures them.
+
+    What no run has measured yet has no line.  Raise BenchmarkError if the table `before` has a figure that is missing.
+    """
     lines = ["| figure | hsdns | CoreDNS | ratio | command |", "| --- | ---: | ---: | ---: | --- |"]
-    for named, own, other, command in rows:
-        ratio = float(own.replace(",", "")) / float(other.replace(",", ""))
-        lines.append(f"| {named} | {own} | {other} | {ratio:.2f} | `{command}` |")
+    known = {cells[0]: cells[1:3] for cells in map(_cells, before.splitlines()) if len(cells) == 5}
+    for part, what, named, command, key in ROWS:
+        by = found.get((part, what), {})
+        own, other = pair = [_last(by.get(TITLES[each], "")) for each in (key or NATIVE, COREDNS)]
+        if any(was and not now for was, now in zip(known.get(named, pair), pair, strict=True)):
+            raise _missing(f'"{what}" of {part} for both servers')
+        if own:
+            share = ratio(_number(own), _number(other)) if other else None
+            shown = "" if share is None else f"{share:.2f}"
+            lines.append(f"| {named} | {own} | {other} | {shown} | `{command}` |")
     return "\n".join(lines)
+
+
+def _last(cell: str) -> str:
+    """The number of a cell: of "0.1 → 0.3 (99%)" that under pressure."""
+    return cell.rpartition("→")[2].strip().partition(" ")[0]
+
+
+def _number(cell: str) -> float:
+    return float(cell.replace(",", ""))
 
 
 def svg(found: Figures) -> str:
     """Draw the plot: a bar for each server, the cheapest first."""
-    cpu = sorted(found.cpu.items(), key=lambda item: float(item[1]))
+    drained = [(title, cell) for title, cell in found[DRAINED].items() if cell]
+    cpu = sorted(drained, key=lambda item: float(item[1]))
     step, last = _axis(float(cpu[-1][1]))
     bottom = _TOP + _ROW * len(cpu)
     parts = [
@@ -162,7 +173,7 @@ def replaced(page: str, name: str, written: str) -> str:
 def refreshed(page: str, tables: str) -> str:
     """The page with new figures; raise BenchmarkError if the marks or a figure are missing."""
     plot = f"![CPU time of an answer, by server; the first rows of the table below]({PLOT})"
-    return replaced(page, NAME, f"{plot}\n\n{table(figures(tables))}")
+    return replaced(page, NAME, f"{plot}\n\n{table(figures(tables), page)}")
 
 
 def write(folder: Path, page: str, tables: str) -> None:

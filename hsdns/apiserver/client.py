@@ -251,7 +251,8 @@ def _make(access: Access, material: _Material) -> ssl.SSLContext:
     """Make a context; raise _TlsError."""
     context = _Context(ssl.PROTOCOL_TLS_CLIENT)  # verifies the certificate and its name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_flags = _flags(context.verify_flags)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if material.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -265,10 +266,6 @@ def _make(access: Access, material: _Material) -> ssl.SSLContext:
         given, missing = ("certificate", "key") if material.certificate else ("key", "certificate")
         raise _TlsError(f"the client {given} lacks its {missing}")
     return context
-
-
-def _flags(flags: ssl.VerifyFlags) -> ssl.VerifyFlags:
-    return (flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
 
 
 def _origin(pem: Pem | None, what: str) -> str:

@@ -123,7 +123,7 @@ def servers_to_ask(
     if port not in (None, own):
         raise Contradiction(
             f"-p is {port}, and the server with process ID {running.pid} answers at port {own}; "
-            "leave -p out, or name a server with -server"
+            "leave -p out, or name a server with --server"
         )
     return Asked([(host, own)], "", running)
 
@@ -172,7 +172,7 @@ class Lookup(Command):
     server: Annotated[
         str,
         flag(
-            "the server to query (default: of -context, else the one that runs, or of /etc/resolv.conf)",
+            "the server to query (default: of --context, else the one that runs, or of /etc/resolv.conf)",
             "ADDRESS",
         ),
     ] = ""
@@ -265,7 +265,7 @@ def servers_of(path: str) -> list[str]:
     found = [words[1] for words in _lines_of(path) if words[0] == "nameserver" and len(words) > 1]
     if found:
         return found
-    raise FlagError(f"{path} names no server; give one with -server")
+    raise FlagError(f"{path} names no server; give one with --server")
 
 
 def domain_of(path: str) -> str:
@@ -315,18 +315,15 @@ def _answers(host: str, port: int, questions: Mapping[str, Query]) -> dict[str, 
     from hsdns.ask import question
     from hsdns.wire.iana import rcode_to_text
 
-    said, silence, refused = list[dict[str, Any]](), "", False
     drawn = random.Random()
-    for word, query in questions.items():
-        try:
-            reply = question.ask(host, port, query, EACH, drawn, TRIES)
-        except question.NoReply as error:
-            silence = f"{error}, when queried for {word.replace('/', ' ')}"
-            refused = isinstance(error, question.Refused)
-            break
+
+    def look(word: str) -> dict[str, Any]:
+        reply = question.ask(host, port, questions[word], EACH, drawn, TRIES)
         records = [[each.rrtype, each.rdata.hex()] for each in reply.answer]
-        said.append({"question": word, "rcode": rcode_to_text(reply.rcode), "records": records})
-    return {"host": host, "port": port, "answers": said, "silence": silence, "refused": refused}
+        return {"question": word, "rcode": rcode_to_text(reply.rcode), "records": records}
+
+    said, silence = question.ask_all({each.replace("/", " "): each for each in questions}, look)
+    return {"host": host, "port": port, "answers": said, **silence}
 
 
 def _query(word: str) -> Query:
@@ -354,6 +351,6 @@ def read_servers(words: Sequence[str], port: int = PORT) -> list[tuple[str, int]
     for word in words:
         place = split_ip_port(word, port)
         if place is None:
-            raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')
+            raise FlagError(f'--server needs an IP address, or one with a port, found "{word}"')
         found.append((place.host, place.port))
     return found

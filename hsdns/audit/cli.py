@@ -43,9 +43,9 @@ class Audit(SourceCommand):
     """Audits servers once, or again and again."""
 
     name = "audit"
-    forms = """hsdns audit -server ADDRESS... -source NAME [ARGUMENT...] [FLAG...]
-       hsdns audit -service NAMESPACE/NAME -conf FILE [FLAG...]
-       hsdns audit -contexts CONTEXT=ADDRESS,... [FLAG...]"""
+    forms = """hsdns audit --server ADDRESS... --source NAME [ARGUMENT...] [FLAG...]
+       hsdns audit --service NAMESPACE/NAME --conf FILE [FLAG...]
+       hsdns audit --contexts CONTEXT=ADDRESS,... [FLAG...]"""
     interrupted = ("interrupted before the first query", BAD)
 
     server: Annotated[
@@ -64,7 +64,7 @@ class Audit(SourceCommand):
         flag("clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."),
     ] = []
     zone: Annotated[
-        str, flag("domain of the clusters of -contexts (default cluster.local)", "DOMAIN")
+        str, flag("domain of the clusters of --contexts (default cluster.local)", "DOMAIN")
     ] = "cluster.local"
     rate: Annotated[
         int,
@@ -105,13 +105,13 @@ class Audit(SourceCommand):
     every: Annotated[
         float,
         flag(
-            "time from the start of one pass to the next, with -watch (default 5m)",
+            "time from the start of one pass to the next, with --watch (default 5m)",
             "TIME",
             time="100ms",
         ),
     ] = INTERVAL
     metrics: Annotated[
-        str, flag("serve metrics for Prometheus there, with -watch", "HOST:PORT")
+        str, flag("serve metrics for Prometheus there, with --watch", "HOST:PORT")
     ] = ""
     html: Annotated[str | None, flag("write the report as a page to a file", "FILE")] = None
     o: Annotated[str, OUTPUT] = "text"
@@ -198,10 +198,10 @@ class Audit(SourceCommand):
         for word in self.contexts:
             context, equals, addresses = word.partition("=")
             if not context or (equals and not addresses) or not (addresses or services):
-                raise FlagError(f'-contexts needs CONTEXT=ADDRESS,..., found "{word}"')
+                raise FlagError(f'--contexts needs CONTEXT=ADDRESS,..., found "{word}"')
             if any(each.context == context for each in found):
                 raise FlagError(
-                    f'-contexts: "{context}" is given twice; list its servers with commas'
+                    f'--contexts: "{context}" is given twice; list its servers with commas'
                 )
             listed = addresses.split(",") if addresses else []
             found.append(Asked(context, read_targets(listed, PORT, owned), services))
@@ -218,7 +218,7 @@ class Audit(SourceCommand):
                 host, port = looking_at(self.control).dns_address()
             except NotRunning:
                 raise FlagError(
-                    "no server to audit: none runs here; add -server ADDRESS..., or -service NAMESPACE/NAME"
+                    "no server to audit: none runs here; add --server ADDRESS..., or --service NAMESPACE/NAME"
                 ) from None
             servers = [Target(place_to_text(host, port), host, port)]
         return [Asked("", servers, services)]
@@ -233,13 +233,13 @@ class Audit(SourceCommand):
             ("metrics", "watch", self.watch),
         ):
             if one in self.given and not is_given:
-                raise FlagError(f"-{one} needs -{other}")
+                raise FlagError(f"--{one} needs --{other}")
 
 
 def _service(word: str) -> tuple[str, str]:
     namespace, slash, name = word.partition("/")
     if not namespace or not slash or not name or "/" in name:
         raise FlagError(
-            f'-service needs NAMESPACE/NAME such as kube-system/kube-dns, found "{word}"'
+            f'--service needs NAMESPACE/NAME such as kube-system/kube-dns, found "{word}"'
         )
     return namespace, name

@@ -209,8 +209,7 @@ def _finding(question: Question, answers: Answers, number: int, word: str, done:
         reason = f"the field {result.reason} is wrong"
     elif word not in (LOST, SLOW) and (right := done.expected(number)) is not None:
         found = answer_of(result.rcode, answers.records(number))
-        lacks = record_texts(right.records - found.records)
-        has = record_texts(found.records - right.records)
+        lacks, has = differences(found, right)
         if right.rcode != result.rcode:
             reason = f"{rcode_to_text(result.rcode)} instead of {rcode_to_text(right.rcode)}"
     return Finding(
@@ -226,7 +225,12 @@ def _finding(question: Question, answers: Answers, number: int, word: str, done:
     )  # fmt: skip
 
 
-def record_texts(records: frozenset[tuple[int, bytes]]) -> list[str]:
+def differences(said: Answer, right: Answer) -> tuple[list[str], list[str]]:
+    """The records that an answer lacks, and those that it has beside the right ones, as text."""
+    return _texts(right.records - said.records), _texts(said.records - right.records)
+
+
+def _texts(records: frozenset[tuple[int, bytes]]) -> list[str]:
     """Records as text, without the weight of SRV, which is not compared."""
     found = []
     for rrtype, rdata in records:

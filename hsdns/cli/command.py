@@ -92,6 +92,11 @@ class Flag(NamedTuple):
         return self.kind is not bool and not self.bare
 
 
+def dashed(name: str) -> str:
+    """A flag as help, messages and docs show it: one dash before a letter, two before a word."""
+    return f"-{name}" if len(name) == 1 else f"--{name}"
+
+
 def parse_flags(
     words: Sequence[str],
     known: Mapping[str, Flag],
@@ -125,9 +130,7 @@ def parse_flags(
                 raise FlagError(f'unexpected word "{words[at]}"; {command} -h shows the usage')
             break
         if not word.startswith("-") or not name or word == "--":
-            near = (
-                [*commands, *(f"-{each}" for each in known)] if at == 1 and word[:1] != "-" else []
-            )
+            near = [*commands, *map(dashed, known)] if at == 1 and word[:1] != "-" else []
             hint = did_you_mean(word, near) if word not in near else ""
             raise FlagError(
                 f'unexpected word "{word}"'
@@ -136,12 +139,13 @@ def parse_flags(
         name, assigned, value = name.partition("=")
         flag = known.get(name)
         if flag is None:
-            meant = did_you_mean(f"-{name}", [f"-{each}" for each in known])
-            raise FlagError(f"unknown flag -{name}{meant or f'; {command} -h lists the flags'}")
+            meant = did_you_mean(dashed(name), list(map(dashed, known)))
+            typed = word.partition("=")[0]
+            raise FlagError(f"unknown flag {typed}{meant or f'; {command} -h lists the flags'}")
         target = flag.alias_of or name
         if flag.kind is bool:
             if assigned and value not in _BOOLEANS:
-                raise FlagError(f'-{name} is a switch, "{value}" is neither true nor false')
+                raise FlagError(f'{dashed(name)} is a switch, "{value}" is neither true nor false')
             found[target] = _BOOLEANS[value] if assigned else True
         elif flag.kind is list:
             end = at
@@ -150,7 +154,7 @@ def parse_flags(
             given = ([value] if assigned else []) + list(words[at:end])
             at = end
             if not given:
-                raise FlagError(f"-{name} needs {flag.argument}")
+                raise FlagError(f"{dashed(name)} needs {flag.argument}")
             before = found.get(target, []) if flag.adds else []
             assert isinstance(before, list)
             found[target] = before + given
@@ -159,7 +163,7 @@ def parse_flags(
                 value = flag.bare
             elif not assigned:
                 if at == len(words):
-                    raise FlagError(f"-{name} needs {flag.argument}")
+                    raise FlagError(f"{dashed(name)} needs {flag.argument}")
                 value = words[at]
                 at += 1
             found[target] = _number(name, value, flag) if flag.kind is int else value
@@ -176,7 +180,7 @@ def usage(known: Mapping[str, Flag]) -> str:
     """Return the help text of the flags, two lines each."""
     lines = []
     for name, flag in sorted(known.items()):
-        lines.append(f"  -{name} {flag.argument}".rstrip())
+        lines.append(f"  {dashed(name)} {flag.argument}".rstrip())
         lines.append(f"        {flag.help}")
     return "\n".join(lines)
 
@@ -185,14 +189,16 @@ def _number(name: str, value: str, flag: Flag) -> int:
     digits = value.isascii() and value.isdigit() and len(value) < 10
     if digits and flag.low <= int(value) <= flag.high:
         return int(value)
-    raise FlagError(f'-{name} needs a {flag.what} from {flag.low} to {flag.high}, found "{value}"')
+    raise FlagError(
+        f'{dashed(name)} needs a {flag.what} from {flag.low} to {flag.high}, found "{value}"'
+    )
 
 
 def read_time(name: str, text: str, example: str, *, is_zero: bool = False) -> float:
     """Read the value of the flag `name` as seconds; raise FlagError.  0 only where `is_zero` allows it."""
     seconds = parse_duration(text)
     if seconds is None or seconds < 0 or not (seconds or is_zero):
-        raise FlagError(f'-{name} needs a time such as {example}, found "{text}"')
+        raise FlagError(f'{dashed(name)} needs a time such as {example}, found "{text}"')
     return seconds
 
 
@@ -225,6 +231,17 @@ def columns() -> int:
 def say_text(text: str) -> None:
     """Print a text of our own, such as a help or a document of JSON, in which an end of line is one."""
     say(*text.removesuffix("\n").split("\n"))
+
+
+def say_help(text: str) -> None:
+    """Print a help, on a terminal in lines of its width; the next line begins below the last column of the first."""
+    from textwrap import wrap
+
+    width = columns() or len(text) + 1
+    for line in text.split("\n"):
+        column = max((each.end() for each in re.finditer(r"^ *|\S {2,}", line)), default=0)
+        below = " " * (column if column < width / 2 else 4)
+        say(*wrap(line, width, subsequent_indent=below, break_on_hyphens=False) or [""])
 
 
 def say_json(value: object) -> None:
@@ -319,6 +336,8 @@ class Command(msgspec.Struct, kw_only=True):
     given: frozenset[str] = frozenset()
     help: Annotated[bool, flag("show this help", name="h", alias="help")] = False
 
+    dashed = staticmethod(dashed)
+
     def run(self) -> int:
         """Carry it out; return the exit status."""
         raise NotImplementedError
@@ -329,7 +348,7 @@ class Command(msgspec.Struct, kw_only=True):
         try:
             command = cls.parse(words)
             if command is None:
-                say_text(cls.help_text())
+                say_help(cls.help_text())
                 return 0
             return command.run()
         except BrokenPipeError:
@@ -398,7 +417,7 @@ class Command(msgspec.Struct, kw_only=True):
             name = _name(field, of)
             found[name] = of._replace(kind=kind if kind in (int, bool, list) else str)
             if of.alias:
-                text = of.help if of.alias == "help" else f"the same as -{name}"
+                text = of.help if of.alias == "help" else f"the same as {dashed(name)}"
                 found[of.alias] = found[name]._replace(help=text, alias_of=name)
         return found
 
@@ -413,7 +432,7 @@ class Command(msgspec.Struct, kw_only=True):
         """Refuse a flag with any of the others; raise FlagError."""
         for other in others:
             if one in self.given and other in self.given:
-                raise Contradiction(f"-{one} and -{other} exclude each other; {why}")
+                raise Contradiction(f"{dashed(one)} and {dashed(other)} exclude each other; {why}")
 
 
 def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
@@ -456,5 +475,7 @@ def _value(name: str, of: Flag, found: Mapping[str, Any]) -> Any:
     if of.choices and found[name] not in of.choices:
         *others, last = of.choices
         hint = did_you_mean(found[name], of.choices)
-        raise FlagError(f'-{name} needs {", ".join(others)} or {last}, found "{found[name]}"{hint}')
+        raise FlagError(
+            f'{dashed(name)} needs {", ".join(others)} or {last}, found "{found[name]}"{hint}'
+        )
     return found[name] if of.read is None else of.read(found[name])

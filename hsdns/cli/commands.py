@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from hsdns import __version__
 from hsdns.cli import SUBCOMMANDS, find_command
-from hsdns.cli.command import Command, Flag, FlagError, say_text
+from hsdns.cli.command import Command, Flag, FlagError, dashed, say_text
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources import SOURCES
 
@@ -302,7 +302,7 @@ def _lines(command: Description, found: Sequence[Description]) -> Iterator[str]:
     yield ".SH OPTIONS"
     yield "A flag has one dash or two, and a space or an equals sign before its value."
     for name, flag in sorted(command.flags.items()):
-        yield f".TP\n{_marked(f'-{name} {flag.argument}'.rstrip())}\n{_text(flag.help)}"
+        yield f".TP\n{_marked(f'{dashed(name)} {flag.argument}'.rstrip())}\n{_text(flag.help)}"
     yield ".SH SEE ALSO"
     others = [f".BR {_text(each.title)} (1)" for each in found if each.name != command.name]
     yield ",\n".join(others).replace("(1),", "(1),")

@@ -41,7 +41,7 @@ class Coredns(Command):
     """Serves a Corefile, checks it, or shows what this hsdns is."""
 
     name = ""
-    suggested = tuple(SUBCOMMANDS)
+    suggested = (*SUBCOMMANDS, "help", "version")
     bad = 1
 
     conf: Annotated[
@@ -86,10 +86,10 @@ class Coredns(Command):
     o: Annotated[
         str,
         OUTPUT._replace(
-            help="format of what -validate, -version, -plugins and -v show: text (default) or json"
+            help="format of what --validate, --version, --plugins and -v show: text (default) or json"
         ),
     ] = "text"
-    no_code: Annotated[bool, flag("with -validate: do not load the modules that python names")] = (
+    no_code: Annotated[bool, flag("with --validate: do not load the modules that python names")] = (
         False
     )
 
@@ -110,7 +110,7 @@ class Coredns(Command):
         control_path.check_path(self.control)
         if self.no_code and not self.validate:
             raise FlagError(
-                "-no-code is for -validate; a server runs the code that its Corefile names"
+                "--no-code is for --validate; a server runs the code that its Corefile names"
             )
         if self.version:
             say_text(json.dumps(version(), indent=2) if as_json else version_text())
@@ -150,7 +150,7 @@ class Coredns(Command):
         """Return whether -o json is given; raise FlagError where -o has no effect."""
         if "o" in self.given and not (self.validate or self.version or self.plugins or self.v):
             raise FlagError(
-                "-o has no meaning alone; use it with -validate, -version, -plugins or -v"
+                "-o has no meaning alone; use it with --validate, --version, --plugins or -v"
             )
         return self.o == "json"
 

@@ -20,7 +20,7 @@ class Interface(Command):
     """Creates the interface, and gives it the addresses."""
 
     name = "interface"
-    forms = "[-name NAME] -address ADDRESS..."
+    forms = "[--name NAME] --address ADDRESS..."
 
     interface: Annotated[
         str, flag('name of the interface (default "hsdns")', "NAME", name="name")
@@ -31,13 +31,13 @@ class Interface(Command):
         """Create it; an address of a family that is off is left out."""
         name = self.interface
         if not 0 < len(name.encode()) <= MAX_NAME:
-            raise FlagError(f'-name needs 1 to {MAX_NAME} octets, found "{name}"')
+            raise FlagError(f'--name needs 1 to {MAX_NAME} octets, found "{name}"')
         if not self.address:
-            raise FlagError("-address is missing: the addresses of the interface")
+            raise FlagError("--address is missing: the addresses of the interface")
         try:
             addresses = [ip_address(word) for word in self.address]
         except ValueError as error:
-            raise FlagError(f"-address: {error}") from None
+            raise FlagError(f"--address: {error}") from None
 
         from hsdns.server.host import DummyInterface
 

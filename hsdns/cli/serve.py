@@ -34,7 +34,7 @@ DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053
 DASHBOARD: Final = "127.0.0.1:8053"
 ON_PURPOSE: Final = (
-    "Names in the namespace broken fail on purpose; hsdns doctor broken -source demo explains why."
+    "Names in the namespace broken fail on purpose; hsdns doctor broken --source demo explains why."
 )
 VARIABLE: Final = "HSDNS_LISTEN"  # the default of -listen, which the image sets to all addresses
 # The parts of a Corefile that correspond to flags that exclude -conf.
@@ -49,7 +49,7 @@ class Serve(SourceOptions):
     listen: Annotated[
         str | None,
         flag(
-            "address to listen on, without -conf: an IP address, localhost, or an interface "
+            "address to listen on, without --conf: an IP address, localhost, or an interface "
             f"(default {DEFAULT_LISTEN}, or {VARIABLE} in the environment)",
             "ADDRESS",
         ),
@@ -57,12 +57,12 @@ class Serve(SourceOptions):
     forward: Annotated[
         list[str],
         flag(
-            "servers for names outside the cluster, or a file such as /etc/resolv.conf, without -conf "
+            "servers for names outside the cluster, or a file such as /etc/resolv.conf, without --conf "
             "(default: such names are REFUSED)",
             "ADDRESS...",
         ),
     ] = []
-    log: Annotated[bool, flag("log each query, without -conf")] = False
+    log: Annotated[bool, flag("log each query, without --conf")] = False
     port: Annotated[
         int,
         flag(
@@ -92,7 +92,7 @@ class Serve(SourceOptions):
     ] = None
     faults: Annotated[
         bool,
-        flag("accept fault rules through the control API (default; -faults=false refuses)"),
+        flag("accept fault rules through the control API (default; --faults=false refuses)"),
     ] = True
     o: Annotated[
         str,
@@ -112,12 +112,12 @@ class Serve(SourceOptions):
         for each, directive in IN_A_COREFILE.items():
             if getattr(self, each) and self.conf is not None:
                 raise FlagError(
-                    f"-{each} and -conf exclude each other; write {directive} in the Corefile"
+                    f"--{each} and --conf exclude each other; write {directive} in the Corefile"
                 )
         check_upstreams(self.forward)
         listen, variable = os.environ.get(VARIABLE) or DEFAULT_LISTEN, VARIABLE
         if self.listen is not None:
-            listen, variable = self.listen, "-listen"
+            listen, variable = self.listen, "--listen"
         hosts: tuple[str, ...] = (DEFAULT_LISTEN,)
         if self.conf is None:
             hosts = listen_hosts(listen, variable, interface_addresses) or hosts
@@ -134,8 +134,8 @@ class Serve(SourceOptions):
         from hsdns.limits import usable_cpus
 
         count = self.workers or usable_cpus()
-        conf = [] if self.conf is None else ["-conf", self.conf]
-        source = [] if self.source is None else ["-source", *self.source]
+        conf = [] if self.conf is None else ["--conf", self.conf]
+        source = [] if self.source is None else ["--source", *self.source]
         command = shlex.join(["hsdns", "names", *conf, *source])
 
         def greet(configuration: Configuration, addresses: Addresses) -> list[str]:
@@ -173,7 +173,7 @@ def _loopback(text: str) -> str:
     found = control_path.address_of(text.replace("localhost:", "127.0.0.1:"))
     if found is None or not is_loopback(found.host):
         raise FlagError(
-            f'-dashboard needs a loopback address and a port, such as {DASHBOARD}, found "{text}"; for other machines, '
+            f'--dashboard needs a loopback address and a port, such as {DASHBOARD}, found "{text}"; for others, '
             "forward a port with ssh -L or kubectl port-forward"
         )
     try:
@@ -183,7 +183,7 @@ def _loopback(text: str) -> str:
     except OSError as error:
         raise OSError(
             f"cannot listen on {found} for the web page: {error.strerror}; "
-            "give another address with -dashboard=ADDRESS:PORT"
+            "give another address with --dashboard=ADDRESS:PORT"
         ) from None
     return str(found)
 

@@ -58,7 +58,7 @@ SERVED: Final = SOURCE._replace(help=f"{SOURCE.help} (default: the demo cluster)
 CONF: Final = flag(
     'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"
 )
-FORWARD: Final = Position("-forward", 0, 0)
+FORWARD: Final = Position("--forward", 0, 0)
 Interfaces = Callable[[], Mapping[str, Sequence[str]]]
 
 
@@ -153,7 +153,7 @@ def check_upstreams(words: Sequence[str]) -> None:
         except CorefileError as error:
             raise FlagError(str(error)) from None
         if not found:
-            raise FlagError(f'-forward: "{word}" names no server; add a nameserver line to it')
+            raise FlagError(f'--forward: "{word}" names no server; add a nameserver line to it')
 
 
 def corefile_source(conf: object, text: str) -> CorefileSource:
@@ -192,7 +192,7 @@ def demo_manifests() -> bytes:
     return b"\n---\n".join(each.read_bytes() for each in sorted(demo_folder().rglob("*.yaml")))
 
 
-_POSITION: Final = Position("-source", 0, 0)
+_POSITION: Final = Position("--source", 0, 0)
 
 
 class SourceOptions(Command):
@@ -279,7 +279,7 @@ def access_of(kubeconfig: str = "", context: str = "") -> tuple[str, ...]:
 
 def cluster_tokens(access: Sequence[str]) -> tuple[Token, ...]:
     """The source that is the API server of FILE and CONTEXT of a kubeconfig, or without them of this pod's cluster."""
-    position = Position("-kubeconfig", 0, 0)
+    position = Position("--kubeconfig", 0, 0)
     return tuple(Token(word, position) for word in ("kubeconfig", *access))
 
 
@@ -342,7 +342,7 @@ def find_kubeconfig(given: str = "", context: str = "") -> tuple[str, str]:
     found = [each for each in paths if os.path.isfile(each)]
     if not found:
         raise FlagError(
-            f"there is no kubeconfig {' and no '.join(paths)}; name one with -kubeconfig, or files with -source"
+            f"there is no kubeconfig {' and no '.join(paths)}; name one with --kubeconfig, or files with --source"
         )
     if not found[1:]:
         return found[0], context
@@ -361,12 +361,12 @@ def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
         words = ["manifests", str(demo_folder())]
     elif words[:1] == ["kubeconfig"]:
         raise FlagError(
-            "-source kubeconfig: a kubeconfig has its own flags; write -kubeconfig FILE, or -context NAME"
+            "--source kubeconfig: a kubeconfig has its own flags; write --kubeconfig FILE, or --context NAME"
         )
     if words[:1] == ["manifests"] and "-" in words[1:]:
         if conf == "stdin":
             raise FlagError(
-                "-conf stdin and -source manifests - would both read standard input; write one of them to a file"
+                "--conf stdin and --source manifests - would both read standard input; write one of them to a file"
             )
         _read_standard_input()
     return tuple(Token(word, _POSITION) for word in words)

@@ -125,7 +125,7 @@ class Wait(SourceCommand):
     server: Annotated[
         list[str] | None,
         flag(
-            "servers that must answer it (default: of -context, else the one that runs, or of /etc/resolv.conf)",
+            "servers that must answer it (default: of --context, else the one that runs, or of /etc/resolv.conf)",
             "ADDRESS...",
         ),
     ] = None
@@ -429,5 +429,5 @@ def _count(text: str | None) -> Count | None:
         return None
     digits = text.removesuffix("+")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 7):
-        raise FlagError(f'-count needs a number such as 3, or 3+ for 3 or more, found "{text}"')
+        raise FlagError(f'--count needs a number such as 3, or 3+ for 3 or more, found "{text}"')
     return Count(int(digits), None if text.endswith("+") else int(digits))

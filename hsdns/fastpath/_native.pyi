@@ -516,6 +516,14 @@ class SliceStore:
         labels below the Service that are to be removed from `names`.
         """
 
+    def apply_first(
+        self, events: Iterable[object], cluster_ips: dict[bytes, Any]
+    ) -> tuple[int, list[tuple[Any, str]]]:
+        """Apply what events begin with, of a cluster that nothing reads yet: slices, and Services that were not known.
+
+        Return how many, up to one that is left to Python; and the value and the time of each change that was annotated.
+        """
+
 class ServiceReplies:
     """Replies about Services, endpoints and addresses, made from the dicts of a store for names in `zones`.
 

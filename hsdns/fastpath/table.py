@@ -24,7 +24,7 @@ from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import MAX_USES, Entry, Terms, Timing, octets_of, write
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
 from hsdns.fastpath.hit_records import LogRecord, LogRing, Tap
-from hsdns.fastpath.key import cut_query, key_of, lower_size, read_query
+from hsdns.fastpath.key import cut_query, end_of_question, key_of, lower_size, read_query
 from hsdns.fastpath.negative_zone import NOT_BELOW, NegativeZone
 from hsdns.fastpath.records import read_outline
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
@@ -187,12 +187,10 @@ class AnswerTable:
 
         `limit` None: it arrived over UDP and was a miss before it waited; another miss is not counted.
         """
-        begin = time.monotonic_ns()
-        counted = self._misses, self._not_plain, self._stale
-        found = self.answer(query, limit, now)
+        begin, stale = time.monotonic_ns(), self._stale
+        found = self.answer(query, limit, now, again=limit is None)
         if found is None:
-            if limit is None:
-                self._misses, self._not_plain, self._stale = counted
+            self._stale = stale if limit is None else self._stale
             return None
         reply, kind = found
         kind |= IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else 0
@@ -238,8 +236,10 @@ class AnswerTable:
 
     def is_listed(self, query: bytes) -> bool:
         """Whether a query is for the name of an existing Service in a negative zone, or of one of its endpoints."""
-        key = key_of(query)
-        return key is not None and any(each.is_listed(key) for each in self._zones)
+        lower = query.lower()
+        zones = [each for each in self._zones if each.services in lower]
+        key = key_of(query) if zones else None
+        return key is not None and any(each.is_listed(key) for each in zones)
 
     def uses(self, query: bytes) -> int | None:
         """The number of recent uses of a query's entry (0 to 3, below 3 when just replaced); None without entry."""
@@ -295,14 +295,19 @@ class AnswerTable:
             self._refused, self._stale, self._evicted, self._not_plain, [],
         )  # fmt: skip
 
-    def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:
-        """The reply and its kind over UDP and IPv4, or None; `limit` None: the limit is the query's over UDP."""
+    def answer(
+        self, query: bytes, limit: int | None, now: float, *, again: bool = False
+    ) -> tuple[bytes, int] | None:
+        """The reply and its kind over UDP and IPv4, or None; `limit` None: the limit is the query's over UDP.
+
+        `again`: a miss has been counted.
+        """
         found = cut_query(query)
         is_parsed = found is None
         if found is None:
             plain = read_query(query)
             if plain is None:
-                self._not_plain += 1
+                self._not_plain += not again
                 return None
             key, end, form = plain
             entry = self._entries.get(key)
@@ -326,7 +331,14 @@ class AnswerTable:
                 self._negative_hits += 1
                 return zone.answer(kind, query, end, form, limit)
             # cut_query() does not read the labels, so this may be no valid query.  A zone has read them.
-            if is_parsed or zone is not None or read_query(query) is not None:
+            if again:
+                pass
+            elif (
+                is_parsed
+                or zone is not None
+                or end_of_question(query) == end
+                or read_query(query) is not None
+            ):
                 self._misses += 1
             else:
                 self._not_plain += 1

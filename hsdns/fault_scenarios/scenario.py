@@ -22,7 +22,7 @@ from hsdns.explanation.question import TYPES, QuestionError, read_resolvers, rea
 from hsdns.faults.rules import RuleError
 from hsdns.faults.state import StateAction, WatchAction
 from hsdns.faults.words import read_rule
-from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders import class_of
 from hsdns.wire.iana import type_from_text
 
 VERSION: Final = 1
@@ -305,5 +305,5 @@ def _problems(found: Scenario) -> Iterator[str]:
             yield str(error)
         if seen.through and seen.cache:
             yield f"{seen.label}: cache and through are both between the client and its server; leave one out"
-        if seen.through == NodeLocalDns.name and seen.servers > 1:
+        if class_of(seen.through).splits and seen.servers > 1:
             yield f"{seen.label}: {seen.through} asks one server of the cluster; leave servers out"

@@ -109,13 +109,13 @@ class Fault(ServerCommand):
     )
     ask: Annotated[
         bool | None,
-        flag("run: look names up as resolvers do (default with -own)"),
+        flag("run: look names up as resolvers do (default with --own)"),
     ] = None
     address: Annotated[
         str | None,
         flag("matrix: the server to put the faults in front of", "ADDRESS", name="server"),
     ] = None
-    port: Annotated[int, flag("matrix: port of -server (default 53)", "PORT", name="p", low=1)] = 53
+    port: Annotated[int, flag("matrix: its port (default 53)", "PORT", name="p", low=1)] = 53
     programs: Annotated[
         str, flag("matrix: programs to use instead of the scenario's", "NAME,...", name="program")
     ] = ""
@@ -153,7 +153,7 @@ class Fault(ServerCommand):
         if command == "add" and not arguments:
             raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
         if self.dry_run and command not in ("add", "import"):
-            raise FlagError(f"hsdns fault {command} has no -{DRY_RUN}; hsdns fault add has it")
+            raise FlagError(f"hsdns fault {command} has no --{DRY_RUN}; hsdns fault add has it")
         if command == "import":
             if len(arguments) != 1:
                 raise FlagError("hsdns fault import takes one file, or - for its input")
@@ -211,9 +211,9 @@ class Fault(ServerCommand):
             if each in self.given and command not in commands:
                 *others, last = commands
                 known = f"{', '.join(others)} and {last}" if others else last
-                raise FlagError(f"-{each} is for hsdns fault {known}; leave it out")
+                raise FlagError(f"{self.dashed(each)} is for hsdns fault {known}; leave it out")
         if {"own", "control"} <= self.given:
-            raise FlagError("-own starts a cluster, and -control names a server; leave one out")
+            raise FlagError("--own starts a cluster, and --control names a server; leave one out")
 
 
 def _imported(path: str) -> list[str]:
@@ -281,7 +281,7 @@ def name_of(text: str) -> str:
     try:
         return Name.from_text(text).to_text()
     except ValueError as error:
-        raise FlagError(f'-name: "{text}" is not a domain name: {error}') from None
+        raise FlagError(f'--name: "{text}" is not a domain name: {error}') from None
 
 
 def _list(as_json: bool) -> int:
@@ -307,7 +307,7 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
     behind = _behind(options)
     for name in ("name", "p"):
         if name in options.given and behind is None:
-            raise FlagError(f"-{name} is for -server; add -server ADDRESS, or leave -{name} out")
+            raise FlagError(f"{options.dashed(name)} needs --server; add it, or leave it out")
     name = name_of(NAME if options.about is None else options.about)
     scenarios = [load(word) for word in words or names()]
     through = read_through(options.through)
@@ -342,5 +342,5 @@ def _behind(options: Fault) -> OtherServer | None:
     if options.address is None:
         return None
     if not is_address(options.address):
-        raise FlagError(f'-server needs an IP address, found "{options.address}"')
+        raise FlagError(f'--server needs an IP address, found "{options.address}"')
     return OtherServer(options.address, options.port)

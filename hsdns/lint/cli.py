@@ -91,9 +91,9 @@ class Lint(ReadingCommand):
 
             check_lint_flags(self.given, paths, against, self.o)
         if self.fix and "-" in paths:
-            raise FlagError("-fix changes files, and standard input is none; name the files")
+            raise FlagError("--fix changes files, and standard input is none; name the files")
         if "stdin-filename" in self.given and "-" not in (*paths, against):
-            raise FlagError('-stdin-filename is the name of standard input; add "-" to the paths')
+            raise FlagError('--stdin-filename is the name of standard input; add "-" to the paths')
         if against:
             from hsdns.lint.drift import compare_paths
 

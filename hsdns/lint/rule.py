@@ -96,7 +96,7 @@ def read_silences(config: str | None) -> tuple[str, list[SilencePattern]]:
     except FileNotFoundError:
         if config is None:
             return "", []
-        raise FlagError(f"-config {path}: there is no such file; correct the path") from None
+        raise FlagError(f"--config {path}: there is no such file; correct the path") from None
     except OSError as error:
         raise FlagError(f"{path}: it cannot be read: {error.strerror or error}") from None
     except ValueError as error:

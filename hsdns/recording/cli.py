@@ -91,7 +91,7 @@ class Record(ServerCommand):
             time="30s or 5m",
         ),
     ] = None
-    queries: Annotated[bool, flag("record the queries too (default; -queries=false does not)")] = (
+    queries: Annotated[bool, flag("record the queries too (default; --queries=false does not)")] = (
         True
     )
     anonymise: Annotated[bool, flag("replace names and addresses by others")] = False

@@ -56,11 +56,11 @@ class Resolve(AskerCommand):
     server: Annotated[
         str, flag("server to query, with real waits, instead of a Corefile", "ADDRESS")
     ] = ""
-    port: Annotated[int, flag("port of -server (default 53)", "PORT", name="p", low=1)] = 53
+    port: Annotated[int, flag("port of --server (default 53)", "PORT", name="p", low=1)] = 53
     forward: Annotated[
         list[str],
         flag(
-            "servers for names outside the cluster, without -conf (default: not known)",
+            "servers for names outside the cluster, without --conf (default: not known)",
             "ADDRESS...",
         ),
     ] = []
@@ -73,9 +73,9 @@ class Resolve(AskerCommand):
 
         self.exclusive("server", *BESIDE_NO_SERVER)
         if self.forward and self.conf is not None:
-            raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
+            raise FlagError("--forward has no effect with --conf; write forward in the Corefile")
         if "p" in self.given and not self.server:
-            raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
+            raise FlagError("-p is the port of --server; add --server ADDRESS, or leave -p out")
         source.check_upstreams(self.forward)
         asking = self.asking()
         path = self.resolv_conf or RESOLV_CONF
@@ -96,8 +96,8 @@ class Resolve(AskerCommand):
                 place = of_resolv_conf(path)
         if self.forward and (isinstance(place, Asked) or source.is_cluster(place)):
             raise FlagError(
-                "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
-                "or write a Corefile with forward, and name it with -conf"
+                "--forward has no effect, as a server forwards as its Corefile says; leave it out, "
+                "or write a Corefile with forward, and name it with --conf"
             )
         if not isinstance(place, Asked):
             name, text, lookups = self._ask_chain(asking, place)

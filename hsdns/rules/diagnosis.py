@@ -129,7 +129,7 @@ def diagnose(
     for each in said:
         mesh += as_findings(each.content.get("messages") or ())
     if not said and "istioctl" not in reasons and has_mesh(objects):
-        reasons["istioctl"] = "it is not run with -source; run istioctl analyze --all-namespaces"
+        reasons["istioctl"] = "it is not run with --source; run istioctl analyze --all-namespaces"
     count = len(objects.manifests) - len(servers) - len(said)
     return Diagnosis(
         found, passed, idle, unchecked, reasons, count, subject.problems, silenced, servers, mesh

@@ -22,7 +22,7 @@ Rule: names and RDATA are skipped, not checked: the replies are those that this 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import product, repeat
 from typing import Final, NamedTuple
 
 from hsdns.turns import AT_ONCE, another_turn
@@ -36,6 +36,13 @@ HEADER_LEN: Final = 12
 # CoreDNS reads 512 octets over UDP and 65,535 over TCP; 4,096 has room for all options of a client and bounds the
 # cost on both.
 MAX_QUERY_LEN: Final = 4096
+
+
+# One question, at most one record in answer or authority, at most two additional records.
+_COUNTS: Final = frozenset(
+    bytes((0, 1, 0, answers, 0, authorities, 0, others))
+    for answers, authorities, others in product((0, 1), (0, 1), (0, 1, 2))
+)
 
 
 class BadQuery(Exception):
@@ -58,18 +65,7 @@ def decode(wire: bytes) -> Query:
     if opcode not in (Opcode.QUERY, Opcode.NOTIFY):
         # The flags have a meaning for each opcode of its own, so not even RD is copied.
         raise _header_only(wire, flags & ~RD, Rcode.NOTIMP)
-    # one question, at most one record in answer or authority, at most two additional records
-    if (
-        wire[4:6] != b"\0\1"
-        or wire[6]
-        or wire[7] > 1
-        or wire[8]
-        or wire[9] > 1
-        or wire[10]
-        or wire[11] > 2
-    ):
-        raise _header_only(wire, flags, Rcode.FORMERR)
-    if size > MAX_QUERY_LEN:
+    if wire[4:12] not in _COUNTS or size > MAX_QUERY_LEN:
         raise _header_only(wire, flags, Rcode.FORMERR)
 
     at = HEADER_LEN
@@ -324,8 +320,11 @@ class _Reader:
         rcode = flags & 15
         options: tuple[tuple[int, bytes], ...] | None = None
         for cell in (6, 8, 10):
-            records: list[RR] = []
             left, before_run = wire[cell] << 8 | wire[cell + 1], 0
+            if not left:
+                sections.append(())
+                continue
+            records: list[RR] = []
             while left and at < len(wire):
                 if left >= MANY and not before_run:
                     run, at = self._run(at, left)

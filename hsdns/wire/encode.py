@@ -143,7 +143,7 @@ class _Writer:
 
     def write(self, records: Sequence[RR]) -> int:
         """Write records of a section; return how many fitted."""
-        if self.full:
+        if self.full or not records:
             return 0
         if len(records) >= _MANY:
             written = self.write_alike(records)
@@ -287,6 +287,10 @@ def reply_size(query: Query, reply: Reply) -> int:
     """Return the length of the uncompressed reply in octets."""
     size = _HEADER_LEN + len(query.question_wire)
     for section in (reply.answer, reply.authority, reply.additional):
+        if len(section) < _MANY:
+            for owner, _, _, data, _ in section:
+                size += _RR_FIXED_LEN + len(owner.wire) + len(data)
+            continue
         for piece in pieces(section):
             owners, _, _, rdata, _ = zip(*piece, strict=True)
             size += _RR_FIXED_LEN * len(piece) + sum(map(len, rdata))

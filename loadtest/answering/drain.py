@@ -89,6 +89,7 @@ class DrainedBatch(NamedTuple):
     """One round."""
 
     cpu_ns: int
+    busiest_ns: int  # of the thread that needed most
     sent: int
     answered: int
 
@@ -125,7 +126,7 @@ class QuerySender:
         messages = [index.to_bytes(2, "big") + query[2:] for index, query in enumerate(queries)]
         process.stop()
         try:
-            before = process.cpu_ns()
+            before = process.threads_ns()
             for index, message in enumerate(messages):
                 self._socks[index % len(self._socks)].sendto(message, ("127.0.0.1", port))
         finally:
@@ -136,9 +137,10 @@ class QuerySender:
             time.sleep(_POLL_INTERVAL)
             received = self._collect()
             if received:
-                after, answered = process.cpu_ns(), answered + received
+                after, answered = process.threads_ns(), answered + received
                 deadline = time.monotonic() + _TIMEOUT
-        return DrainedBatch(after - before, len(messages), answered)
+        spent = [now - before.get(thread, 0) for thread, now in after.items()]
+        return DrainedBatch(sum(spent), max(spent), len(messages), answered)
 
     def _collect(self) -> int:
         count = 0

@@ -29,6 +29,7 @@ MOST_PODS = 100_000
 POD_NAMESPACE = "ns-0"  # the Namespace of the Pod whose search path is used
 DRAIN: Final = "drain"
 DNSPERF: Final = "dnsperf"
+BUSIEST: Final = "busiest thread"  # of drain
 UDP: Final = "udp"
 TCP: Final = "tcp"
 DOT: Final = "dot"

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from loadtest.answering.mixes import DNSPERF, DRAIN, Mix
+from loadtest.answering.mixes import BUSIEST, DNSPERF, DRAIN, Mix
 from loadtest.bench import Rows, listed, markdown
 from loadtest.figures import Verdict, limit_of, median_of_known, read_goals
 from loadtest.programs import ECHO, TITLES
@@ -78,7 +78,7 @@ class Results(NamedTuple):
 
     def best_ratio(self, ours: Side, others: Side) -> tuple[float, str] | None:
         """The ratio by the more stable method that both have, and that method."""
-        for method in (DRAIN, DNSPERF):
+        for method in (BUSIEST, DRAIN, DNSPERF):
             found = self.ratio(ours, others, method)
             if found is not None:
                 return found, method
@@ -151,6 +151,8 @@ def _row(results: Results, mix: Mix, key: str) -> list[str] | None:
         remarks.append(f"{warm_up.different / warm_up.asked:.1%} answered differently")
     if warm_up is not None and warm_up.unanswered:
         remarks.append(f"{warm_up.unanswered / warm_up.asked:.1%} unanswered")
+    if (busiest := results.figure(mix.key, key, BUSIEST, "cpu_us")) is not None:
+        remarks.append(f"busiest thread: {_number(busiest)} µs")
     side, echo = (mix.key, key), (mix.key, ECHO)
     return [
         TITLES[key],

@@ -5,7 +5,9 @@ Rule 1: every server answers every query of a mix before it is measured with it,
 Rule 2: a round runs all mixes, and each mix all servers, in a different order each round: if the machine becomes
         slower, all servers are affected.
 Rule 3: servers whose cluster changes are stopped while they are not measured.
-Rule 4: the echo and dict servers send the replies of the first server that was warmed up.
+Rule 4: two workers are compared with one by the busiest thread: what two answer where each has a core of its own.  The
+        queries come from many ports, as the kernel gives each port to one worker.
+Rule 5: the echo and dict servers send the replies of the first server that was warmed up.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from typing import Final, NamedTuple
 from loadtest.answering.cluster import Cluster
 from loadtest.answering.drain import QUERIES, QuerySender
 from loadtest.answering.mixes import (
+    BUSIEST,
     DNSPERF,
     DOH,
     DRAIN,
+    MANY_PORTS,
     TCP,
     UDP,
     Mix,
@@ -47,10 +51,11 @@ from loadtest.generators import (
     write_questions,
 )
 from loadtest.process import BenchmarkError
-from loadtest.programs import COREDNS, DICT, ECHO, NATIVE, PURE, Program
+from loadtest.programs import COREDNS, DICT, ECHO, NATIVE, PURE, TWO, Program
 from tests.support.upstreams.certificate import make_certificate
 
 REPLAYING: Final = (ECHO, DICT)  # they repeat the replies of another server
+WORKERS: Final = (NATIVE, TWO)
 CHANGEABLE: Final = (NATIVE, PURE, COREDNS)  # their cluster may change, and they have a Corefile
 LATENCY_RATE: Final = 5000  # queries a second, for latencies
 _WARM_UP_QUERIES = 200  # queries of the warm-up before a round
@@ -74,6 +79,8 @@ QUICK: Final = Effort(8, 1, 1, 1.0)
 
 def supports(program: Program, mix: Mix) -> bool:
     """Whether a server can be measured with a mix."""
+    if program.key == TWO:
+        return mix.ports == MANY_PORTS
     if mix.external or mix.has_tls:
         return program.key in CHANGEABLE
     if program.key == DICT:
@@ -169,10 +176,9 @@ class Run:
     # Before the rounds.
 
     def _start(self) -> None:
-        wanted = sorted({mix.changes for mix in self._mixes})
         programs = [each for each in self._programs if each.key not in REPLAYING]
         for program in programs:
-            for changes in (each for each in wanted if not each or program.key in CHANGEABLE):
+            for changes in sorted({mix.changes for mix in self._mixes if supports(program, mix)}):
                 self._progress.log(f"starting {program.title}")
                 name = f"{program.key}-{changes}"
                 server = Server(self._settings, program, name, changes=changes)
@@ -234,7 +240,11 @@ class Run:
         if not done.answered:
             raise BenchmarkError(f"{server.program.title} answers nothing of {mix.key} any more")
         cost, lost = done.cpu_ns / done.answered / _US, 1 - done.answered / done.sent
-        self._samples.append(Sample(mix.key, server.program.key, DRAIN, number, cost, lost))
+        key = server.program.key
+        self._samples.append(Sample(mix.key, key, DRAIN, number, cost, lost))
+        if mix.ports == MANY_PORTS and key in WORKERS:
+            cost = done.busiest_ns / done.answered / _US
+            self._samples.append(Sample(mix.key, key, BUSIEST, number, cost, lost))
 
     def _packets_of_round(self, mix: Mix, number: int) -> tuple[list[bytes], list[bytes]]:
         """The few queries of the warm-up and the measured ones, the same for all servers of the round."""

@@ -11,6 +11,7 @@ Rule 4: a server is ready when it answers a query for a name of the cluster with
 
 from __future__ import annotations
 
+import os
 import sys
 from array import array
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ from loadtest.programs import (
     NSD,
     PURE,
     ROOT,
+    TWO,
     UNBOUND,
     Program,
     compile_c,
@@ -127,11 +129,14 @@ class Server(Opened):
     def _start(self) -> Process:
         """Write the configuration, and start the program."""
         key, words, settings = self.program.key, self.program.words, self._settings
-        if key in (NATIVE, PURE, COREDNS):
+        core = settings.core
+        if key in (NATIVE, PURE, TWO, COREDNS):
             access = self._api() if key == COREDNS else self._source()
+            if key == TWO:
+                core, words = None, ("taskset", "-c", f"0-{(os.cpu_count() or 1) - 1}", *words)
             corefile = self._ports.corefile(access, settings.cluster.cached_block(), settings.files)
             environ = self.program.environ
-            return start(self._folder, key, corefile, words=words, core=settings.core, environ=environ)  # fmt: skip
+            return start(self._folder, key, corefile, words=words, core=core, environ=environ)  # fmt: skip
         if key in (ECHO, DICT):
             words = self._replaying()
         else:
@@ -140,7 +145,7 @@ class Server(Opened):
             zone = {"zone": ZONE, "zone_file": settings.zone_file}
             path.write_text(configuration(f"{key}.conf", **known, **zone))
             words = (*words, *_FOREGROUND[key], str(path))
-        return Process(key, words, self._folder, cwd=ROOT, core=settings.core)
+        return Process(key, words, self._folder, cwd=ROOT, core=core)
 
     def _replaying(self) -> tuple[str, ...]:
         """The command of a server that repeats the replies of another one."""

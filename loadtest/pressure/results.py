@@ -67,7 +67,7 @@ class Outcome(NamedTuple):
     judged: dict[str, int] = {}  # noqa: RUF012 - a default that nothing changes
     worst_age: float = 0.0
     cpu: float = 0.0
-    seconds: float = 0.0
+    seconds: float = 0.0  # of the pressing clients
     memory_before: int = 0
     memory_after: int = 0
     memory_peak: int = 0
@@ -101,6 +101,9 @@ def _worst(outcome: Outcome) -> float | None:
 
 _FIGURES: Any = {
     "answered": lambda it: it.pressing.share,
+    "answers/s": lambda it: (
+        (it.pressing.answered - it.pressing.failed) / it.seconds if it.seconds else None
+    ),
     "honest answered": lambda it: min(
         (each.pressed.share for each in it.clients.values()), default=None
     ),
@@ -219,8 +222,9 @@ def judge(
 # --- tables ---
 
 _HEAD = [
-    "server", "answered", "cluster p99 ms", "cached p99 ms", "other p99 ms", "waking p99 ms", "event p50 ms",
-    "event p99 ms", "worst", "/health", "TCP", "DoT", "DoH", "CPU s", "peak MB", "remarks",
+    "server", "answered", "answers/s", "p50 ms", "CPU µs an answer", "cluster p99 ms", "cached p99 ms", "other p99 ms",
+    "waking p99 ms", "event p50 ms", "event p99 ms", "worst", "/health", "TCP", "DoT", "DoH", "CPU s", "peak MB",
+    "remarks",
 ]  # fmt: skip
 
 
@@ -242,6 +246,7 @@ def _row(it: Outcome) -> list[str]:
     return [
         TITLES[it.server],
         f"{it.pressing.share:.0%}" if it.pressing.sent and not it.pressing.sent_away else "",
+        *_pressing(it),
         *(_compared(it.clients.get(each)) for each in ("cluster", "external", "chained")),
         _ms(it.late or None),
         _ms(events and events.median),
@@ -255,6 +260,14 @@ def _row(it: Outcome) -> list[str]:
         f"{it.memory_peak / MB:.0f}",
         _remarks(it),
     ]
+
+
+def _pressing(it: Outcome) -> list[str]:
+    """Answers a second, the median delay of one, and its CPU time; empty where the clients ask for no answers."""
+    if not it.pressing.p50_us:
+        return [""] * 3
+    digits = {"answers/s": 0, "pressing p50, ms": 2, "CPU µs an answer": 0}
+    return [f"{it.figure(name):,.{count}f}" for name, count in digits.items()]
 
 
 def _compared(honest: Honest | None) -> str:

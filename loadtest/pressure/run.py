@@ -123,7 +123,7 @@ class _Phase(NamedTuple):
 def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressure) -> Outcome:
     floods = {key: honest_flood(key) for key in HONEST_NAMES}
     quiet = run_phase(bench, server, floods, bench.effort.quiet, row.variation)
-    before, cpu, began = server.process.memory(), server.process.cpu(), time.monotonic()
+    before, cpu = server.process.memory(), server.process.cpu()
     lines = server.process.log_lines()
     seconds = bench.effort.pressed + _LEAD
     with ExitStack() as stack:
@@ -138,7 +138,7 @@ def _measure(bench: Bench, row: Row, program: Program, server: ServerUnderPressu
     after, history = server.process.memory(), pressed.judge.history
     counted = counts[0] if counts else Counts(0, 0, 0)
     honest = {key: Honest(found, pressed.clients[key]) for key, found in quiet.clients.items()}
-    seconds, logged = time.monotonic() - began, server.process.log_lines() - lines
+    logged = server.process.log_lines() - lines
     return Outcome(
         row.key, program.key, counted, honest, pressed.probed, pressed.judge.spread(), dict(history.counts),
         history.worst_age, spent, seconds, before.now, after.now, after.peak, logged, late,

@@ -83,7 +83,7 @@ WAYS = {
 def test_all_commands() -> None:
     assert list(COMMANDS) == ["hsdns", *SUBCOMMANDS]
     assert COMMANDS["hsdns"].usage == ("hsdns COMMAND [FLAG...]", "hsdns [FLAG...]")
-    assert COMMANDS["hsdns"].words == tuple(SUBCOMMANDS)
+    assert COMMANDS["hsdns"].words == (*SUBCOMMANDS, "help", "version")
     assert COMMANDS["serve"].flags == Serve.flags()
     assert [each.values[0] for each in values(TABLE, "commands")] == list(COMMANDS)
 
@@ -100,9 +100,9 @@ def test_conventions(
         0
     ] * 3
     shown = capsys.readouterr().out
-    assert sorted(re.findall(r"^  -(\S+)", shown, re.MULTILINE)) == sorted([*command.flags] * 3)
+    assert sorted(re.findall(r"^  --?(\S+)", shown, re.MULTILINE)) == sorted([*command.flags] * 3)
     assert cli.main([*first, "--hepl"]) == 2
-    assert 'did you mean "-help"?' in capsys.readouterr().err
+    assert 'did you mean "--help"?' in capsys.readouterr().err
     try:
         parsed = of.parse(["--", "-x"])
         assert parsed is not None
@@ -154,19 +154,19 @@ SERVE = next(command for command in described_commands() if command.name == "ser
 PLAIN = next(command for command in described_commands() if not command.name)
 # What stands on the line, and what is offered for its last word.  Files of the folder: Corefile and a folder "shop".
 CASES = [
-    pytest.param("", set(SUBCOMMANDS), id="commands"),
+    pytest.param("", {*SUBCOMMANDS, "help", "version"}, id="commands"),
     pytest.param("ser", {"serve"}, id="command"),
     pytest.param("-", {f"-{name}" for name in PLAIN.flags}, id="flags"),
     pytest.param("-conf ", {"Corefile", "shop/"}, id="file"),
-    pytest.param("-conf C", {"Corefile"}, id="begun-file"),
+    pytest.param("--conf C", {"Corefile"}, id="begun-file"),
     pytest.param("-p ", set(), id="number"),
     pytest.param("serve -", {f"-{name}" for name in SERVE.flags}, id="flags-of-a-command"),
-    pytest.param("serve -quiet -so", {"-source"}, id="flag"),
+    pytest.param("serve --quiet -so", {"-source"}, id="flag"),
     pytest.param("serve --so", {"--source"}, id="long-flag"),
     pytest.param("serve --source man", {"manifests"}, id="value-of-a-long-flag"),
     pytest.param("serve --source manifests sh", {"shop/"}, id="files-of-a-long-list"),
-    pytest.param("serve -source manifests sh", {"shop/"}, id="files-of-a-list"),
-    pytest.param("serve -source man", {"manifests"}, id="source"),
+    pytest.param("serve --source manifests sh", {"shop/"}, id="files-of-a-list"),
+    pytest.param("serve --source man", {"manifests"}, id="source"),
     pytest.param("completion ", set(Completion.suggested), id="shells"),
     pytest.param("man ser", {"serve"}, id="page"),
 ]
@@ -290,7 +290,7 @@ def test_times(text: str, is_zero: bool, seconds: float) -> None:
 def test_bad_times(text: str, is_zero: bool) -> None:
     with pytest.raises(FlagError) as error:
         read_time("timeout", text, "30s", is_zero=is_zero)
-    assert str(error.value) == f'-timeout needs a time such as 30s, found "{text}"'
+    assert str(error.value) == f'--timeout needs a time such as 30s, found "{text}"'
 
 
 # Dispatch of arguments to commands.

@@ -61,8 +61,7 @@ from hsdns.load.send.processors import AUTO, NONE
 from hsdns.load.verify.message import MOST_TTL
 from hsdns.load.verify.verifier import SLACK
 from hsdns.resolver import MODELS, looks_up
-from hsdns.resolver.forwarders import FORWARDERS
-from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders import FORWARDERS, class_of
 from hsdns.wire.name import Name
 
 PERFDATA: Final = "perfdata"
@@ -99,7 +98,7 @@ def _number(name: str, text: str, argument: str, high: float, usual: float | Non
 
     def read(found: str) -> float:
         if not 0 <= (number := _float(found)) <= high:
-            raise FlagError(f'-{name} needs a number from 0 to {high:g}, found "{found}"')
+            raise FlagError(f'--{name} needs a number from 0 to {high:g}, found "{found}"')
         return number
 
     return flag(text, argument, read=_unless_empty(read, usual))
@@ -141,7 +140,7 @@ def _names(name: str, text: str, argument: str) -> Flag:
             try:
                 Name.from_text(word)
             except ValueError as error:
-                raise FlagError(f'-{name}: "{word}" is not a domain name: {error}') from None
+                raise FlagError(f'--{name}: "{word}" is not a domain name: {error}') from None
         return words
 
     return flag(text, argument, read=read)
@@ -150,7 +149,7 @@ def _names(name: str, text: str, argument: str) -> Flag:
 def _cpu(word: str) -> str:
     if word in ("", AUTO, NONE) or (word.isascii() and word.isdigit() and len(word) < 5):
         return word or AUTO
-    raise FlagError(f'-cpu needs a number, auto or none, found "{word}"')
+    raise FlagError(f'--cpu needs a number, auto or none, found "{word}"')
 
 
 def _resolv_options(words: list[str]) -> list[str]:
@@ -159,7 +158,7 @@ def _resolv_options(words: list[str]) -> list[str]:
         name, _, value = word.partition(":")
         if word not in _OPTIONS and not (name in _NUMBERS and value.isascii() and value.isdigit()):
             raise FlagError(
-                f'-resolv-options: "{word}" is not an option of resolv.conf; there are '
+                f'--resolv-options: "{word}" is not an option of resolv.conf; there are '
                 f"{', '.join(f'{each}:NUMBER' for each in _NUMBERS)}, {', '.join(_OPTIONS)}"
             )
     return words
@@ -167,23 +166,23 @@ def _resolv_options(words: list[str]) -> list[str]:
 
 def _speed(text: str) -> float:
     if not 1 / FASTEST <= (speed := _float(text)) <= FASTEST:
-        raise FlagError(f'-speed needs a number such as 2 or 0.5, found "{text}"')
+        raise FlagError(f'--speed needs a number such as 2 or 0.5, found "{text}"')
     return speed
 
 
 def _path(text: str) -> str:
     if not text.startswith("/") or not text.isascii() or not text.isprintable() or " " in text:
-        raise FlagError(f'-doh-path needs a path such as {PATH}, found "{text}"')
+        raise FlagError(f'--doh-path needs a path such as {PATH}, found "{text}"')
     if "{" in text:
         raise FlagError(
-            f'-doh-path: leave {text[text.index("{") :]} out of "{text}"; the query is added where it belongs'
+            f'--doh-path: leave {text[text.index("{") :]} out of "{text}"; the query is added where it belongs'
         )
     return text
 
 
 def _method(text: str) -> str:
     if text.lower() not in (GET, POST):
-        raise FlagError(f'-doh-method needs post or get, found "{text}"')
+        raise FlagError(f'--doh-method needs post or get, found "{text}"')
     return text.lower()
 
 
@@ -191,7 +190,7 @@ def _host_and_port(name: str, text: str) -> tuple[str, int]:
     found = split_host_port(text)
     if found is None or not found.host:
         raise FlagError(
-            f'-{name} needs an address and a port such as 127.0.0.1:8001, found "{text}"'
+            f'--{name} needs an address and a port such as 127.0.0.1:8001, found "{text}"'
         )
     return found
 
@@ -221,11 +220,11 @@ class LoadFlags(ReportCommand):
     p: Annotated[int | None, flag("port of servers without one (default 53; dot 853, doh 443)", "PORT", low=1)
     ] = None
     rate: Annotated[str, flag(
-        "queries a second: 1000, 100..5000 (a ramp), or several with commas, each with :TIME or an equal part of -time "
+        "queries a second: 1000, 100..5000 (a ramp), or several with commas, each with :TIME or a part of --time "
         "(default 1000)", "RATE")] = "1000"
     time: Annotated[float | None, _time("how long (default 10s)")] = None
     arrival: Annotated[tuple[str, int] | None, flag(
-        "how queries arrive: even (default), poisson (default of -pods), or burst=COUNT", "WAY",
+        "how queries arrive: even (default), poisson (default of --pods), or burst=COUNT", "WAY",
         read=_unless_empty(read_arrival, None))
     ] = None
     queries: Annotated[str, flag("file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
@@ -240,7 +239,7 @@ class LoadFlags(ReportCommand):
     ] = 0.0
 
     pods: Annotated[int | None, _count(
-        "pods that look names up as their resolvers do; -rate is lookups a second", MOST_PODS)] = None
+        "pods that look names up as their resolvers do; --rate is lookups a second", MOST_PODS)] = None
     resolvers: Annotated[dict[str, int], _shares("resolvers", "pods' programs", _PROGRAMS, RESOLVERS, "program")
     ] = field(default_factory=partial(dict, RESOLVERS))
     forms_: Annotated[dict[str, int], _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name")
@@ -249,7 +248,7 @@ class LoadFlags(ReportCommand):
     through: Annotated[str, flag("what the queries of the pods of a node go through", "NAME", choices=tuple(FORWARDERS))
     ] = ""
     nodes: Annotated[int | None, _count(
-        "nodes of the pods, each with a forwarder of -through (default: one for each 110 pods)", MOST_PODS)
+        "nodes of the pods, each with a forwarder of --through (default: one for each 110 pods)", MOST_PODS)
     ] = None
     resolv_options: Annotated[list[str], flag(
         "options of the pods' resolv.conf (default ndots:5)", "OPTION...", read=_resolv_options)] = []
@@ -264,16 +263,16 @@ class LoadFlags(ReportCommand):
         "port to which the queries of a capture of packets went (default 53)", "PORT", low=1)] = None
     clients: Annotated[tuple[str, ...], flag(
         "addresses of this machine, each a client with a socket or connection of its own, or `any` address for each "
-        "client of -replay", "NETWORK", read=_unless_empty(read_clients, ()))] = ()
+        "client of --replay", "NETWORK", read=_unless_empty(read_clients, ()))] = ()
     random_labels: Annotated[bool, flag("put a random label before each name, so that no cache has it")] = False
     replay_broken: Annotated[bool, flag("replay a broken file up to where it is broken")] = False
 
     seed: Annotated[int, _count("random seed (default 1)", 999_999_999, low=0)] = 1
-    do: Annotated[bool, flag(f"request DNSSEC records (the DO bit); implies -edns {DO_SIZE}")] = False
+    do: Annotated[bool, flag(f"request DNSSEC records (the DO bit); implies --edns {DO_SIZE}")] = False
     edns: Annotated[int, _count("payload size of an EDNS record (default: without one)", 65535, "OCTETS", 512)] = 0
     timeout: Annotated[float, _time("when a query is lost (default 2s)")] = TIMEOUT
     sockets: Annotated[int | None, _count(
-        f"UDP ports to send from (default {SOCKETS}; with -pods {POD_SOCKETS})", MOST_SOCKETS)] = None
+        f"UDP ports to send from (default {SOCKETS}; with --pods {POD_SOCKETS})", MOST_SOCKETS)] = None
 
     cpu: Annotated[str, flag(
         "the processor that sends: a number, none for any, or auto (default): the idlest of three or more", "NUMBER",
@@ -298,23 +297,23 @@ class LoadFlags(ReportCommand):
     slack: Annotated[float, _time("allowed lag between the watches of server and generator (default 100ms)")] = SLACK
     ttl: Annotated[int, _count(f"highest correct TTL in seconds (default {MOST_TTL})", 604_800, low=0)] = MOST_TTL
     api: Annotated[tuple[str, int] | None, flag(
-        "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
+        "serve the simulated cluster of --source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
         read=_unless_empty(partial(_host_and_port, "api"), None))] = None
     churn: Annotated[float, _number(
-        "churn", "changes a second of the cluster of -api, or of -churn-api", "RATE", 100_000.0)] = 0.0
+        "churn", "changes a second of the cluster of --api, or of --churn-api", "RATE", 100_000.0)] = 0.0
     churn_api: Annotated[bool, flag(
-        "make the changes at the API server of -conf, in a temporary namespace")] = False
+        "make the changes at the API server of --conf, in a temporary namespace")] = False
     churn_kinds: Annotated[dict[str, int], flag(
         f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)", "KIND=SHARE,...", read=read_kinds)
     ] = field(default_factory=partial(dict, DEFAULT))
     probes: Annotated[float | None, _number(
-        "probes", "questions a second, at most, that follow changes (default with -churn: a tenth of -rate)", "RATE",
+        "probes", "questions a second, at most, that follow changes (default with --churn: a tenth of --rate)", "RATE",
         100_000.0, None)] = None
     wait: Annotated[float, _time("how long to wait for the server to answer (default 0s: three queries)")] = 0.0
     fail_if: Annotated[str, flag("limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,...")] = ""
     find_knee: Annotated[bool, flag(
-        "find the highest rate at which limits hold, from -rate on; -time is the shortest step")] = False
-    knee_limits: Annotated[str, flag(f"the limits of -find-knee (default {KNEE_LIMITS})", "LIMIT,...")] = KNEE_LIMITS
+        "find the highest rate at which limits hold, from --rate on; --time is the shortest step")] = False
+    knee_limits: Annotated[str, flag(f"the limits of --find-knee (default {KNEE_LIMITS})", "LIMIT,...")] = KNEE_LIMITS
     part: Annotated[Portion, flag(
         "the portion of the plan for this generator, such as 0/4, the first of four", "INDEX/COUNT",
         read=_unless_empty(read_portion, WHOLE))] = WHOLE
@@ -330,8 +329,8 @@ class LoadFlags(ReportCommand):
         read=_unless_empty(check_gateway, ""))] = ""
     i_own_this: Annotated[list[str], flag("public addresses that belong to you", "ADDRESS...")
     ] = []
-    max_rate: Annotated[int, _count(f"ceiling of -rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE")] = int(MOST_RATE)
-    max_time: Annotated[float, _time(f"ceiling of -time (default {MOST_SECONDS / 3600:g}h)")] = MOST_SECONDS
+    max_rate: Annotated[int, _count(f"limit of --rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE")] = int(MOST_RATE)
+    max_time: Annotated[float, _time(f"limit of --time (default {MOST_SECONDS / 3600:g}h)")] = MOST_SECONDS
     keep_going: Annotated[bool, flag("go on even if every query fails")] = False
     no_code: Annotated[bool, NO_CODE] = False
     # fmt: on
@@ -390,35 +389,35 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "coordinate": ("part",),
 }
 _OUT: Final = "leave one of them out"
-_API: Final = "a Corefile that says which API server; -api serves a simulated cluster instead"
+_API: Final = "a Corefile that says which API server; --api serves a simulated cluster instead"
 # A flag, those that it excludes, and the sentence with one of these in place of {}.
 _EXCLUDED: Final = (
-    ("job", ("part", "coordinate"), f"-{{}}: the Job of -job says which portion this is, and where all meet; {_OUT}"),
-    ("churn-api", ("api",), f"-churn-api needs -conf, {_API}"),
+    ("job", ("part", "coordinate"), f"--{{}}: the Job of --job says which portion this is, and where all meet; {_OUT}"),
+    ("churn-api", ("api",), f"--churn-api needs --conf, {_API}"),
     ("churn-api", ("part", "job"),
-     "-churn-api: each generator would change its own namespace; leave -part and -job out"),
-    ("api", ("part", "job"), f"-{{}}: each generator would create its own cluster for -api; {_OUT}"),
-    ("queries", ("mix", "zipf"), f"-{{}} draws names of a cluster, -queries takes those of a file in order; {_OUT}"),
-    ("replay", ("queries",), "-{} sends what is in another file; leave it or -replay out"),
-    ("replay", ("pods",), "-{} look names up at their own times; leave it or -replay out"),
-    ("replay", ("mix", "zipf"), "-{} draws names of a cluster; leave it or -replay out"),
-    ("replay", ("rate",), "-{} is that of the recording; -speed changes it; leave it or -replay out"),
-    ("replay", ("arrival",), "-{} is that of the recording; leave it or -replay out"),
-    ("pods", ("queries",), f"-{{}} sends what is in a file, -pods look up names of a cluster; {_OUT}"),
+     "--churn-api: each generator would change its own namespace; leave --part and --job out"),
+    ("api", ("part", "job"), f"--{{}}: each generator would create its own cluster for --api; {_OUT}"),
+    ("queries", ("mix", "zipf"), f"--{{}} draws names of a cluster, --queries takes those of a file in order; {_OUT}"),
+    ("replay", ("queries",), "--{} sends what is in another file; leave it or --replay out"),
+    ("replay", ("pods",), "--{} look names up at their own times; leave it or --replay out"),
+    ("replay", ("mix", "zipf"), "--{} draws names of a cluster; leave it or --replay out"),
+    ("replay", ("rate",), "--{} is that of the recording; --speed changes it; leave it or --replay out"),
+    ("replay", ("arrival",), "--{} is that of the recording; leave it or --replay out"),
+    ("pods", ("queries",), f"--{{}} sends what is in a file, --pods look up names of a cluster; {_OUT}"),
     ("pods", ("edns",),
-     f"-{{}} is for all queries, but resolvers have their own ways: -resolv-options edns0 is for glibc; {_OUT}"),
-    ("pods", ("timeout",), f"-{{}} is for queries, but resolvers have their own: -resolv-options timeout:2; {_OUT}"),
-    ("pods", STREAM_FLAGS, "-{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
-    ("through", ("part", "job"), f"-{{}}: each generator would have its own caches of -through; {_OUT}"),
-    ("clients", ("pods", "sockets", "connections"), f"-{{}}: each client of -clients has its own; {_OUT}"),
-    ("random-labels", ("verify", "pods"), f"-{{}} is about names that there are; {_OUT}"),
-    ("do", ("pods", "replay"), f"-{{}}: its queries carry their own flags; {_OUT}"),
-    ("tls-insecure", ("tls-ca",), f"-tls-insecure trusts any certificate, -tls-ca only some; {_OUT}"),
-    ("find-knee", ("part", "job"), "-find-knee: one generator searches, at its own times; leave -{} out"),
-    ("replay", ("stages",), "-{} are those of the recording; leave them or -replay out"),
-    ("stages", ("time",), "-{}: the stages have their own times; leave it out, or give -rate too"),
-    ("find-knee", ("pods",), "-find-knee finds a rate of queries, and pods make lookups; leave -{} out"),
-    ("find-knee", ("replay",), "-find-knee finds a rate of queries, and a recording has its own; leave -{} out"),
+     f"--{{}} is for all queries, but resolvers have their own ways: --resolv-options edns0 is for glibc; {_OUT}"),
+    ("pods", ("timeout",), f"--{{}} is for queries, but resolvers have their own: --resolv-options timeout:2; {_OUT}"),
+    ("pods", STREAM_FLAGS, "--{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
+    ("through", ("part", "job"), f"--{{}}: each generator would have its own caches of --through; {_OUT}"),
+    ("clients", ("pods", "sockets", "connections"), f"--{{}}: each client of --clients has its own; {_OUT}"),
+    ("random-labels", ("verify", "pods"), f"--{{}} is about names that there are; {_OUT}"),
+    ("do", ("pods", "replay"), f"--{{}}: its queries carry their own flags; {_OUT}"),
+    ("tls-insecure", ("tls-ca",), f"--tls-insecure trusts any certificate, --tls-ca only some; {_OUT}"),
+    ("find-knee", ("part", "job"), "--find-knee: one generator searches, at its own times; leave --{} out"),
+    ("replay", ("stages",), "--{} are those of the recording; leave them or --replay out"),
+    ("stages", ("time",), "--{}: the stages have their own times; leave it out, or give --rate too"),
+    ("find-knee", ("pods",), "--find-knee finds a rate of queries, and pods make lookups; leave --{} out"),
+    ("find-knee", ("replay",), "--find-knee finds a rate of queries, and a recording has its own; leave --{} out"),
 )  # fmt: skip
 
 
@@ -460,10 +459,10 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         schedule = Schedule(stages, arrival, burst, flags.seed)
     check_schedule(schedule, flags.max_rate, flags.max_time)
     if flags.cpu.isdigit() and len(targets) > 1:
-        raise FlagError(f"-cpu {flags.cpu} is for one -server: each has a process that sends")
+        raise FlagError(f"--cpu {flags.cpu} is for one --server: each has a process that sends")
     check_live(flags.live)
     if not flags.timeout:
-        raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")
+        raise FlagError("--timeout 0s loses every query at once; give it a time such as 2s")
     if flags.do:
         flags.edns = flags.edns or DO_SIZE
     clients = _clients(flags, replay)
@@ -494,31 +493,31 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
 def _check_together(flags: LoadFlags) -> None:
     if not flags.queries and not flags.replay and not flags.has_cluster:
         raise FlagError(
-            "nothing to query: add -queries FILE, -replay FILE, or a cluster with -source or -conf"
+            "nothing to query: add --queries FILE, --replay FILE, or a cluster with --source or --conf"
         )
     for name, needed in _NEEDED.items():
         if flags.uses(name) and not any(map(flags.uses, needed)):
-            raise FlagError(f"-{name} needs {' or '.join(f'-{each}' for each in needed)}")
+            raise FlagError(f"--{name} needs {' or '.join(f'--{each}' for each in needed)}")
     for name, others, sentence in _EXCLUDED:
         for other in filter(flags.uses, others if flags.uses(name) else ()):
             raise FlagError(sentence.format(other))
-    if flags.through == NodeLocalDns.name and flags.external:
+    if class_of(flags.through).splits and flags.external:
         raise FlagError(
-            "-external: names outside the cluster go from nodelocaldns to the nameservers of its node, which this load "
-            f"does not have; {_OUT}"
+            "--external: names outside the cluster go from "
+            f"{flags.through} to the nameservers of its node, which this load does not have; {_OUT}"
         )
     if flags.churn_api and flags.conf is None:
-        raise FlagError(f"-churn-api needs -conf, {_API}")
+        raise FlagError(f"--churn-api needs --conf, {_API}")
 
 
 def _clients(flags: LoadFlags, replay: Replay | None) -> list[str]:
     """The source address of each client; none if queries are not those of clients; raise FlagError."""
     found = flags.clients
     if found == ("",) and replay is None:
-        raise FlagError("-clients any is for those of -replay; give addresses such as 127.1.0.0/24")
+        raise FlagError("--clients any is for --replay; give addresses such as 127.1.0.0/24")
     count = replay.clients if replay is not None and found else len(found)
     if count > MOST_SOCKETS:
-        raise FlagError(f"-clients: {count} clients are more than {MOST_SOCKETS}; leave it out")
+        raise FlagError(f"--clients: {count} clients are more than {MOST_SOCKETS}; leave it out")
     return [found[at % len(found)] for at in range(count)]
 
 
@@ -527,16 +526,16 @@ def _streams(flags: LoadFlags, clients: int) -> StreamPlan | None:
     transport = flags.transport
     if transport != UDP:
         for name, told in (
-            ("retry-tcp", f"answers over UDP, and -transport is {transport}; {_OUT}"),
-            ("sockets", f"UDP, and -transport is {transport}; -connections says how many there are"),
+            ("retry-tcp", f"answers over UDP, and --transport is {transport}; {_OUT}"),
+            ("sockets", f"UDP, and --transport is {transport}; --connections says how many there are"),
         ):  # fmt: skip
             if flags.uses(name):
-                raise FlagError(f"-{name} is for {told}")
+                raise FlagError(f"--{name} is for {told}")
     used = TCP if flags.retry_tcp else transport
     for name, transports in _FOR.items():
         if flags.uses(name) and used not in transports:
-            more = ", or -retry-tcp" if transports is _ANY else ""
-            raise FlagError(f"-{name} needs -transport {' or '.join(transports)}{more}")
+            more = ", or --retry-tcp" if transports is _ANY else ""
+            raise FlagError(f"--{name} needs --transport {' or '.join(transports)}{more}")
     if used == UDP:
         return None
     return StreamPlan(
@@ -559,9 +558,9 @@ def _mixes(flags: LoadFlags, mix: dict[str, int] | None) -> list[dict[str, int]]
     if not any(each.mix for each in flags.stages):
         return []
     if flags.pods is not None:
-        raise FlagError("-mix: pods look up the same names in all stages; give the plan one mix")
+        raise FlagError("--mix: pods look up the same names in all stages; give the plan one mix")
     if mix is None and not all(each.mix for each in flags.stages):
-        raise FlagError("-mix: some stages have none; give each one, or the plan one for these")
+        raise FlagError("--mix: some stages have none; give each one, or the plan one for these")
     return [each.mix or mix or {} for each in flags.stages]
 
 
@@ -581,13 +580,13 @@ def _replay(flags: LoadFlags) -> Replay | None:
     )
     if replay.problem:
         if not flags.replay_broken:
-            told = f"-replay-broken replays the {replay.queries} queries before"
+            told = f"--replay-broken replays the {replay.queries} queries before"
             raise LoadError(f"{replay.problem}; {told}")
         complain(f"{replay.problem}; what is before is replayed")
     if replay.fastest > flags.max_rate:
         raise LoadError(
-            f"-replay: {replay.fastest} queries in a second are above the ceiling of {flags.max_rate}; "
-            f"-max-rate {replay.fastest} lifts it, a lower -speed stays below"
+            f"--replay: {replay.fastest} queries in a second are above the ceiling of {flags.max_rate}; "
+            f"--max-rate {replay.fastest} lifts it, a lower --speed stays below"
         )
     return replay
 
@@ -596,11 +595,11 @@ def _knee(flags: LoadFlags, schedule: Schedule) -> list[Limit]:
     """The limits of a search; raise LoadError or FlagError."""
     (first, *others) = schedule.stages
     if others or first.first != first.last:
-        raise FlagError("-find-knee begins at one rate and finds the others; give one as -rate")
+        raise FlagError("--find-knee begins at one rate and finds the others; give one as --rate")
     limits = read_knee_limits(flags.knee_limits, verifies=flags.verify)
     if len(flags.server) > 1:
         raise FlagError(
-            "-find-knee loads one server, because each has its own knee; give one -server"
+            "--find-knee loads one server, because each has its own knee; give one --server"
         )
     return limits
 
@@ -609,7 +608,7 @@ def _probes(flags: LoadFlags, streams: StreamPlan | None, schedule: Schedule) ->
     """Probes per second that follow changes: -probes, or a share of the load's rate."""
     if streams is not None and not streams.for_truncated:
         if flags.uses("probes"):
-            raise FlagError("-probes uses UDP, and this load uses connections; leave it out")
+            raise FlagError("--probes uses UDP, and this load uses connections; leave it out")
         return 0.0
     if flags.probes is not None:
         return flags.probes
@@ -620,7 +619,7 @@ def check_gateway(url: str) -> str:
     """The address of -push; raise FlagError."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise FlagError(f'-push needs an address such as http://127.0.0.1:9091, found "{url}"')
+        raise FlagError(f'--push needs an address such as http://127.0.0.1:9091, found "{url}"')
     if "@" in parts.netloc:  # not quoted in the message, because it may contain a password
-        raise FlagError("-push: the address of a gateway takes no user name and no password")
+        raise FlagError("--push: the address of a gateway takes no user name and no password")
     return url

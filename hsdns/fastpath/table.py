@@ -201,7 +201,7 @@ class AnswerTable:
         return reply
 
     def answer_framed(
-        self, data: bytes, at: int, *, client: bytes, most: int, limit: int, now: float
+        self, data: bytes, at: int, client: bytes, most: int, limit: int, now: float
     ) -> tuple[bytes, int, int, bool]:
         """Answer the messages of a stream, each behind its length, from a place on; parameters as of lookup().
 

@@ -347,7 +347,7 @@ class Command(msgspec.Struct, kw_only=True):
     suggested: ClassVar[Sequence[str]] = ()
     # The exit status for bad input, and for all other errors but those of a server that has an own one.
     bad: ClassVar[int] = 2
-    # What is said after Ctrl-C, and the exit status; without it, the interpreter ends as usual.
+    # What is said after Ctrl-C, and the exit status; without it, the signal ends the process.
     interrupted: ClassVar[tuple[str, int] | None] = None
 
     words: list[str] = []

@@ -19,6 +19,7 @@ Rule 3: what the encoding of the stream lacks is escaped too, so no name ends a 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -275,7 +276,8 @@ class Progress:
         if self._is_shown:
             up = f"\x1b[{self._height - 1}F" if self._height > 1 else "\r"
             self._height = len(lines) or 1
-            _write(sys.stderr, f"{up}\x1b[J" + "\n".join(map(printable, lines)))
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or None
+            _write(sys.stderr, f"{up}\x1b[J" + "\n".join(printable(each)[:width] for each in lines))
             sys.stderr.flush()
 
     def keep(self) -> None:

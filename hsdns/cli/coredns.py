@@ -41,7 +41,7 @@ class Coredns(Command):
     """Serves a Corefile, checks it, or shows what this hsdns is."""
 
     name = ""
-    suggested = (*SUBCOMMANDS, "help", "version")
+    suggested = tuple(SUBCOMMANDS)
     bad = 1
 
     conf: str | None = flag(

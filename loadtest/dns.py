@@ -30,8 +30,8 @@ PAYLOAD_SIZE: Final = 4096  # as in the queries of dnsperf -e
 _TYPES = {"A": RRType.A, "AAAA": RRType.AAAA, "SRV": RRType.SRV}
 WINDOW: Final = 100  # and less than 65,536 so that the ID tells queries apart
 ASK_EVERY: Final = 0.001  # seconds between two queries of a Prober
-_TIMEOUT = 0.5  # seconds without any reply until the queries in flight are sent again
-_ATTEMPTS = 4
+_TIMEOUT = 2.0  # seconds
+_AGAIN = 0.05  # seconds without any reply until the queries in flight are sent again
 _RECEIVE_BUFFER = 4 << 20
 _MAX_MESSAGE_LEN = 65_535
 
@@ -86,7 +86,7 @@ def ask_all(
     kind = socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM
     with socket.socket(type=kind) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-        sock.settimeout(_TIMEOUT * _ATTEMPTS)
+        sock.settimeout(_TIMEOUT)
         sock.connect(("127.0.0.1", port))
         for first in range(0, len(queries), WINDOW):
             (_over_tcp if tcp else _over_udp)(sock, queries, replies, first)
@@ -98,11 +98,11 @@ def _over_udp(
     sock: socket.socket, queries: Sequence[bytes], replies: list[bytes | None], first: int
 ) -> None:
     missing = set(range(first, min(first + WINDOW, len(queries))))
-    for _ in range(_ATTEMPTS):
+    for _ in range(int(_TIMEOUT / _AGAIN)):
         try:
             for index in missing:
                 sock.send((index & 0xFFFF).to_bytes(2, "big") + queries[index][2:])
-            while missing and select.select([sock], [], [], _TIMEOUT)[0]:
+            while missing and select.select([sock], [], [], _AGAIN)[0]:
                 reply = sock.recv(_MAX_MESSAGE_LEN)
                 index = first + (int.from_bytes(reply[:2], "big") - first) % 0x10000
                 if index in missing:
@@ -134,7 +134,7 @@ def is_answering(port: int, query: bytes, *, tcp: bool = False, records: bool = 
     kind = socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM
     try:
         with socket.socket(type=kind) as sock:
-            sock.settimeout(_TIMEOUT / 2)
+            sock.settimeout(_TIMEOUT / 8)
             sock.connect(("127.0.0.1", port))
             sock.sendall(frame(query) if tcp else query)
             reply = sock.recv(_MAX_MESSAGE_LEN)[2 if tcp else 0 :]

@@ -187,12 +187,10 @@ class AnswerTable:
 
         `limit` None: it arrived over UDP and was a miss before it waited; another miss is not counted.
         """
-        begin = time.monotonic_ns()
-        counted = self._misses, self._not_plain, self._stale
-        found = self.answer(query, limit, now)
+        begin, stale = time.monotonic_ns(), self._stale
+        found = self.answer(query, limit, now, again=limit is None)
         if found is None:
-            if limit is None:
-                self._misses, self._not_plain, self._stale = counted
+            self._stale = stale if limit is None else self._stale
             return None
         reply, kind = found
         kind |= IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else 0
@@ -203,7 +201,7 @@ class AnswerTable:
         return reply
 
     def answer_framed(
-        self, data: bytes, at: int, *, client: bytes, most: int, limit: int, now: float
+        self, data: bytes, at: int, client: bytes, most: int, limit: int, now: float
     ) -> tuple[bytes, int, int, bool]:
         """Answer the messages of a stream, each behind its length, from a place on; parameters as of lookup().
 
@@ -297,14 +295,19 @@ class AnswerTable:
             self._refused, self._stale, self._evicted, self._not_plain, [],
         )  # fmt: skip
 
-    def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:
-        """The reply and its kind over UDP and IPv4, or None; `limit` None: the limit is the query's over UDP."""
+    def answer(
+        self, query: bytes, limit: int | None, now: float, *, again: bool = False
+    ) -> tuple[bytes, int] | None:
+        """The reply and its kind over UDP and IPv4, or None; `limit` None: the limit is the query's over UDP.
+
+        `again`: a miss has been counted.
+        """
         found = cut_query(query)
         is_parsed = found is None
         if found is None:
             plain = read_query(query)
             if plain is None:
-                self._not_plain += 1
+                self._not_plain += not again
                 return None
             key, end, form = plain
             entry = self._entries.get(key)
@@ -328,15 +331,11 @@ class AnswerTable:
                 self._negative_hits += 1
                 return zone.answer(kind, query, end, form, limit)
             # cut_query() does not read the labels, so this may be no valid query.  A zone has read them.
-            if (
-                is_parsed
-                or zone is not None
-                or end_of_question(query) == end
-                or read_query(query) is not None
-            ):
-                self._misses += 1
-            else:
-                self._not_plain += 1
+            if not again:
+                is_plain = is_parsed or zone is not None or end_of_question(query) == end
+                is_miss = is_plain or read_query(query) is not None
+                self._misses += is_miss
+                self._not_plain += not is_miss
             return None
         terms, errors = entry.terms, entry.errors
         if form.limit > terms.max_payload:

@@ -102,8 +102,11 @@ class Route:
         """Whether a name is forwarded."""
         if not qname.is_at_or_below(self.zone):
             return False
-        return qname == self.zone or not any(
-            qname.is_at_or_below(zone) for zone in self.options["except"]
+        exceptions = self.options["except"]
+        return (
+            not exceptions
+            or qname == self.zone
+            or not any(qname.is_at_or_below(zone) for zone in exceptions)
         )
 
     def protocol(self, client_protocol: str) -> str:
@@ -480,7 +483,7 @@ class Forward(Plugin):
     ) -> Reply:
         protocol, clock = route.protocol(request.protocol), self._runtime.clock
         limit = MAX_TCP_LEN if request.protocol == "tcp" else None
-        asked, reply = self._runtime.wall(), None
+        asked, reply = self._runtime.wall() if self._notes else 0.0, None
         try:
             reply = await upstream.ask(request.query, protocol, deadline - clock(), limit)
             left = deadline - clock()

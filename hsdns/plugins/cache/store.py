@@ -55,6 +55,7 @@ MIN_TTL: Final = 5  # seconds; plugin/pkg/dnsutil MinimalDefaultTTL; also for SE
 
 _LABELS = ("server", "zones", "view")
 _OF_KIND = ("server", "type", "zones", "view")
+_NOTHING_ELSEWHERE: Final[Mapping[str, int]] = {}
 
 
 class Counts:
@@ -95,13 +96,12 @@ class Counts:
         self, server: str, view: str, kind: str, evicted: int, success: Store, denial: Store
     ) -> None:
         """Set the size of each half, in entries and octets, and count the evictions from the one of that kind."""
-        zones = self._zones
+        zones, elsewhere = self._zones, self.forwarded.get(server, _NOTHING_ELSEWHERE)
         if evicted:
             self._evictions.inc((server, kind, zones, view), evicted)
         for name, store in ((SUCCESS, success), (DENIAL, denial)):
             labels = (server, name, zones, view)
-            elsewhere = self.forwarded.get(server, {}).get(name, 0)
-            self._entries.values[labels] = len(store) + elsewhere
+            self._entries.values[labels] = len(store) + elsewhere.get(name, 0)
             self._octets.values[labels] = store.octets
 
     def add(self, server: str, kind: str, hits: int, misses: int) -> None:
@@ -353,8 +353,8 @@ class Judgement(NamedTuple):
 
 
 def judge(query: Query, reply: Reply, wall: Callable[[], float]) -> Judgement:
-    """Classify a reply."""
-    kind = outcome(query, reply, wall)
+    """Classify a reply; in CoreDNS signatures count if the reply has an OPT record here, which upstreams give it."""
+    kind = outcome(query, reply, None if reply.edns_options is None else wall)
     is_storable = not reply.tc and kind not in _NEVER_STORED
     if reply.still_holds is not None and not reply.fresh:
         is_storable = is_storable and reply.still_holds()  # never for one client subnet
@@ -434,7 +434,12 @@ _NOTHING: Final[_Section] = ((), (), (), ())
 def pack(reply: Reply) -> bytes:
     """The records of a reply, without their TTLs."""
     owners: dict[bytes, int] = {}
-    sections = [_pack(each, owners) for each in (reply.answer, reply.authority, reply.additional)]
+    answer, authority, additional = reply.answer, reply.authority, reply.additional
+    sections = (
+        _pack(answer, owners) if answer else _NOTHING,
+        _pack(authority, owners) if authority else _NOTHING,
+        _pack(additional, owners) if additional else _NOTHING,
+    )
     # The encoder's own value keeps room for half as much again.
     return bytes(memoryview(_encode((tuple(owners), *sections))))
 
@@ -459,8 +464,6 @@ def with_ttl(reply: Reply, ttl: int) -> Reply:
 
 
 def _pack(records: tuple[RR, ...], owners: dict[bytes, int]) -> _Section:
-    if not records:
-        return _NOTHING
     if len(records) == 1:  # without the columns, in half of the time
         ((owner, rrtype, _, rdata, rrclass),) = records
         return (owners.setdefault(owner.wire, len(owners)),), (rrtype,), (rdata,), (rrclass,)

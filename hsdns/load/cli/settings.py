@@ -490,6 +490,8 @@ def _check_together(flags: LoadFlags) -> None:
             "--external: names outside the cluster go from "
             f"{flags.through} to the nameservers of its node, which this load does not have; {_OUT}"
         )
+    if class_of(flags.through).captures and flags.nodes:
+        raise FlagError(f"--nodes: each pod has {flags.through} for itself; {_OUT}")
     if flags.churn_api and flags.conf is None:
         raise FlagError(f"--churn-api needs --conf, {_API}")
 

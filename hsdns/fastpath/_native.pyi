@@ -519,7 +519,7 @@ class SliceStore:
     def apply_first(
         self, events: Iterable[object], cluster_ips: dict[bytes, Any]
     ) -> tuple[int, list[tuple[Any, str]]]:
-        """Apply what events begin with, of a cluster that nothing reads yet: slices, and Services that were not known.
+        """Apply what events begin with, of a cluster that nothing reads yet: slices and Services that were not known.
 
         Return how many, up to one that is left to Python; and the value and the time of each change that was annotated.
         """

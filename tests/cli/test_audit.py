@@ -169,7 +169,7 @@ def test_clusters_are_read_at_the_same_time(monkeypatch: pytest.MonkeyPatch, cap
     users = [{"name": "u", "user": {"token": "x"}}]
     found = {"contexts": contexts, "clusters": clusters, "users": users}
     Path("config").write_text(json.dumps(found))
-    assert cli.main("audit -contexts a=127.0.0.1 b=127.0.0.1 -kubeconfig config".split()) == 2
+    assert cli.main("audit --contexts a=127.0.0.1 b=127.0.0.1 --kubeconfig config".split()) == 2
     assert steps == [*["begins"] * 2, *["is waited for"] * 2, *["ends"] * 2]
     assert "b: not audited: it cannot be read" in capsys.readouterr().out
 

@@ -150,7 +150,7 @@ def test_rules_of_faults(is_pod: bool, told: str, capsys: pytest.CaptureFixture[
     Path("Corefile").write_text(f"cluster.local {{\n kubernetes\n prometheus 127.0.0.1:{doctor_servers.METRICS_PORT}\n}}\n")  # fmt: skip
     words, port = "fault add nxdomain name web.shop.svc.cluster.local. named gone", free_port()
     control = ["--control", "./elsewhere"] if is_pod else []
-    line = f"serve -conf Corefile --source manifests web.yaml -p {port}".split()
+    line = f"serve --conf Corefile --source manifests web.yaml -p {port}".split()
     with serving(*line, *control, environ=os.environ), api(OBJECTS, REPLICA % (1, port), DNS) as url:  # fmt: skip
         assert cli.main([*words.split(), *control]) == 0
         capsys.readouterr()

@@ -38,14 +38,16 @@ class Wait(Generic[T]):
     def succeed(self, result: T) -> None:
         """Have the coroutine go on with a result."""
         if not self._is_over:
-            self._result = result
-            self._end()
+            self._result, self._is_over = result, True
+            if self.resume is not None:
+                self.resume()
 
     def fail(self, error: BaseException) -> None:
         """Have the coroutine go on with an error; raise it if it is no Exception, as the one that cancels a task."""
         if not self._is_over:
-            self._error = error
-            self._end()
+            self._error, self._is_over = error, True
+            if self.resume is not None:
+                self.resume()
 
     def result(self) -> T:
         """Return the result or raise the error; call it once, when the wait is over."""
@@ -61,12 +63,7 @@ class Wait(Generic[T]):
         """Wait."""
         if not self._is_over:
             yield self
-        return self.result()
-
-    def _end(self) -> None:
-        self._is_over = True
-        if self.resume is not None:
-            self.resume()
+        return self._result if self._error is None else self.result()
 
 
 class Waiting(Protocol):

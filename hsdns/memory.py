@@ -95,11 +95,15 @@ def begin() -> None:
 
 
 def keep() -> None:
-    """Exempt all that there is from collections; circles among the youngest objects are collected before."""
+    """Exempt all that there is from collections; circles among the youngest objects are collected before.
+
+    Not those of a start: of the 140,000 objects that there are when 15,000 Services have been read, 234 are in circles.
+    """
     global _blocks
     if _is_set_up:
+        if gc.isenabled():
+            gc.collect(1)
         gc.enable()
-        gc.collect(1)
         gc.freeze()
         _blocks = sys.getallocatedblocks()
 

@@ -80,12 +80,15 @@ class QueryProcessor:
     def known(self, wire: bytes, client: bytes, now: float) -> bytes | None:
         """Answer a query over a stream from the table, or with what is made then; `client` is a socket address."""
         lookup = self.lookup
-        if lookup is None:
+        found = lookup and lookup(wire, client=client, limit=MAX_TCP_LEN, now=now)
+        return found or self.made(wire, client, now)
+
+    def made(self, wire: bytes, client: bytes, now: float) -> bytes | None:
+        """Answer a miss of the table over a stream with what is made of it."""
+        lookup = self.lookup
+        if lookup is None or not self.make(wire, now):
             return None
-        found = lookup(wire, client=client, limit=MAX_TCP_LEN, now=now)
-        if found is None and self.make(wire, now):
-            found = lookup(wire, client=client, limit=MAX_TCP_LEN, now=now)
-        return found
+        return lookup(wire, client=client, limit=MAX_TCP_LEN, now=now)
 
     def flush(self) -> None:
         """Store the replies in the answer table; to be called when they have been sent."""

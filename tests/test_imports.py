@@ -32,7 +32,7 @@ def send(self, wanted):
     os._exit(0)
 
 Ahead.send = send
-main(["-conf", "stdin"])
+main(["--conf", "stdin"])
 """
 COREFILE = (
     ". {\nerrors\nkubernetes {\nendpoint http://127.0.0.1:1\n}\nforward . 127.0.0.1\ncache\n}\n"

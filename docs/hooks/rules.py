@@ -29,8 +29,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages to the files of the site."""
     for page in sorted(PAGES.glob("*.md")):
-        # The link to the list is the only one of a page.
-        content = page.read_text() + "\n[All rules](../rules.md)\n"
+        # The link to the list is the only one of a page.  A search finds the pages of the commands first.
+        content = (
+            "---\nsearch: {boost: 0.5}\n---\n" + page.read_text() + "\n[All rules](../rules.md)\n"
+        )
         files.append(File.generated(config, f"rules/{_code(page)}.md", content=content))
     return files
 
@@ -42,7 +44,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 def table() -> str:
     """A row for each rule."""
-    lines = ["| rule | level | found | `-fix` |", "|---|---|---|---|"]
+    lines = ["| rule | level | found | `--fix` |", "|---|---|---|---|"]
     for rule in rules().values():
         level = f"{rule.level}, preview" if rule.is_preview else rule.level
         fixed = "yes" if rule.is_repaired else ""

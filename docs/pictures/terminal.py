@@ -35,11 +35,11 @@ TARGET: Final = ROOT / "docs" / "terminal.svg"
 EXAMPLE: Final = ROOT / "docs" / "examples" / "shop.yaml"
 ASK: Final = "dig @127.0.0.1 -p 1053 +short"
 COMMANDS: Final = (
-    "hsdns serve -quiet -source manifests shop.yaml &",
+    "hsdns serve --quiet --source manifests shop.yaml &",
     f"{ASK} web.shop.svc.cluster.local",
     "sed -i '0,/app: web/s//app: wbe/' shop.yaml",
     f"{ASK} web.shop.svc.cluster.local",
-    "hsdns explain web.shop -source manifests shop.yaml",
+    "hsdns explain web.shop --source manifests shop.yaml",
     "sed -i 's/app: wbe/app: web/' shop.yaml",
     f"{ASK} web.shop.svc.cluster.local",
 )

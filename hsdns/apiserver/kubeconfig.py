@@ -384,7 +384,7 @@ class Kubeconfig:
         """Run the process once; raise ValueError."""
         if not self.runs_code:
             raise ValueError(
-                f"kubeconfig {self.path} needs an exec plugin or OIDC, which -no-code does not run; "
+                f"kubeconfig {self.path} needs an exec plugin or OIDC, which --no-code does not run; "
                 "use one with a token or a certificate"
             )
         try:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns.cli.command import (
     ANY,
@@ -22,11 +22,11 @@ from hsdns.cli.command import (
     CONTROL,
     IN_NAMESPACE,
     KUBECONFIG,
-    NO_CODE,
     OUTPUT,
     Command,
     Contradiction,
     FlagError,
+    ReadingCommand,
     complain,
     flag,
     say,
@@ -123,7 +123,7 @@ def servers_to_ask(
     if port not in (None, own):
         raise Contradiction(
             f"-p is {port}, and the server with process ID {running.pid} answers at port {own}; "
-            "leave -p out, or name a server with -server"
+            "leave -p out, or name a server with --server"
         )
     return Asked([(host, own)], "", running)
 
@@ -162,28 +162,25 @@ def of_resolv_conf(path: str, port: int | None = None) -> Asked:
     return Asked([(host, port or PORT)], domain_of(path))
 
 
-class Lookup(Command):
+class Lookup(ReadingCommand):
     """Sends the query; the exit status is 0 if there is an answer."""
 
     name = "lookup"
     forms = "NAME [TYPE] [FLAG...]"
     most_words = ANY
 
-    server: Annotated[
-        str,
-        flag(
-            "the server to query (default: of -context, else the one that runs, or of /etc/resolv.conf)",
-            "ADDRESS",
-        ),
-    ] = ""
-    control: Annotated[str | None, CONTROL] = None
-    kubeconfig: Annotated[str, KUBECONFIG] = ""
-    context: Annotated[str, CONTEXT] = ""
-    no_code: Annotated[bool, NO_CODE] = False
-    namespace: Annotated[str, IN_NAMESPACE] = ""
-    port: Annotated[int, flag("its port (default 53)", "PORT", name="p", low=1)] = 53
-    tcp: Annotated[bool, flag("query over TCP (default: only if the reply does not fit)")] = False
-    o: Annotated[str, OUTPUT] = "text"
+    server: str = flag(
+        "",
+        "the server to query (default: of --context, else the one that runs, or of /etc/resolv.conf)",
+        "ADDRESS",
+    )
+    control: str | None = flag(None, CONTROL)
+    kubeconfig: str = flag("", KUBECONFIG)
+    context: str = flag("", CONTEXT)
+    namespace: str = flag("", IN_NAMESPACE)
+    port: int = flag(53, "its port (default 53)", "PORT", name="p", low=1)
+    tcp: bool = flag(False, "query over TCP (default: only if the reply does not fit)")
+    o: str = flag("text", OUTPUT)
 
     def run(self) -> int:
         """Ask, and print the records, or why there are none."""
@@ -203,12 +200,11 @@ class Lookup(Command):
         self.exclusive("server", "context", "kubeconfig")
         port = self.port if "p" in self.given else None
         try:
-            runs = not self.no_code
             if self.given.isdisjoint(("context", "kubeconfig")):
                 words = [self.server] if self.server else []
-                asked = servers_to_ask(words, port, self.control, word, runs_code=runs)
+                asked = servers_to_ask(words, port, self.control, word, runs_code=self.runs_code)
             else:
-                asked = of_context(self.kubeconfig, self.context, word, runs_code=runs)
+                asked = of_context(self.kubeconfig, self.context, word, runs_code=self.runs_code)
             exists = partial(asked.exists, is_tcp=self.tcp)
             (host, port), *_ = asked.servers
             name = asked.name_meant(text, self.namespace, exists)
@@ -265,7 +261,7 @@ def servers_of(path: str) -> list[str]:
     found = [words[1] for words in _lines_of(path) if words[0] == "nameserver" and len(words) > 1]
     if found:
         return found
-    raise FlagError(f"{path} names no server; give one with -server")
+    raise FlagError(f"{path} names no server; give one with --server")
 
 
 def domain_of(path: str) -> str:
@@ -292,9 +288,9 @@ class Ask(Command):
     forms = "NAME/TYPE... [FLAG...]"
     most_words = ANY
 
-    server: Annotated[
-        list[str], flag("servers to query (default: those in /etc/resolv.conf)", "ADDRESS...")
-    ] = []
+    server: list[str] = flag(
+        [], "servers to query (default: those in /etc/resolv.conf)", "ADDRESS..."
+    )
 
     def run(self) -> int:
         """Ask each server each question."""
@@ -315,18 +311,15 @@ def _answers(host: str, port: int, questions: Mapping[str, Query]) -> dict[str, 
     from hsdns.ask import question
     from hsdns.wire.iana import rcode_to_text
 
-    said, silence, refused = list[dict[str, Any]](), "", False
     drawn = random.Random()
-    for word, query in questions.items():
-        try:
-            reply = question.ask(host, port, query, EACH, drawn, TRIES)
-        except question.NoReply as error:
-            silence = f"{error}, when queried for {word.replace('/', ' ')}"
-            refused = isinstance(error, question.Refused)
-            break
+
+    def look(word: str) -> dict[str, Any]:
+        reply = question.ask(host, port, questions[word], EACH, drawn, TRIES)
         records = [[each.rrtype, each.rdata.hex()] for each in reply.answer]
-        said.append({"question": word, "rcode": rcode_to_text(reply.rcode), "records": records})
-    return {"host": host, "port": port, "answers": said, "silence": silence, "refused": refused}
+        return {"question": word, "rcode": rcode_to_text(reply.rcode), "records": records}
+
+    said, silence = question.ask_all({each.replace("/", " "): each for each in questions}, look)
+    return {"host": host, "port": port, "answers": said, **silence}
 
 
 def _query(word: str) -> Query:
@@ -354,6 +347,6 @@ def read_servers(words: Sequence[str], port: int = PORT) -> list[tuple[str, int]
     for word in words:
         place = split_ip_port(word, port)
         if place is None:
-            raise FlagError(f'-server needs an IP address, or one with a port, found "{word}"')
+            raise FlagError(f'--server needs an IP address, or one with a port, found "{word}"')
         found.append((place.host, place.port))
     return found

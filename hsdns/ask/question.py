@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable, Mapping
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from hsdns.wire.decode import HEADER_LEN, BadReply, decode_reply
 from hsdns.wire.encode import encode_query
@@ -18,6 +19,8 @@ from hsdns.wire.message import Query, Reply
 
 _LONGEST: Final = 65_535
 _TC: Final = 0x02  # in the third octet
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class NoReply(Exception):
@@ -46,10 +49,7 @@ def ask(
     while True:
         tries -= 1
         try:
-            octets = b"" if is_tcp else over_udp(host, port, wire, timeout)
-            if is_tcp or octets[2] & _TC:
-                octets = over_tcp(host, port, wire, timeout)
-            return decode_reply(octets, query)
+            return decode_reply(exchange(host, port, wire, timeout, is_tcp=is_tcp), query)
         except Refused:
             raise
         except (BadReply, NoReply) as error:
@@ -59,6 +59,29 @@ def ask(
                     if isinstance(error, NoReply)
                     else f"what it sends is not a reply: {error}"
                 ) from None
+
+
+def exchange(host: str, port: int, wire: bytes, timeout: float, *, is_tcp: bool) -> bytes:
+    """The octets of a whole reply, over TCP alone if `is_tcp`; raise NoReply."""
+    octets = b"" if is_tcp else over_udp(host, port, wire, timeout)
+    return over_tcp(host, port, wire, timeout) if is_tcp or octets[2] & _TC else octets
+
+
+def ask_all(
+    questions: Mapping[str, T], look: Callable[[T], S]
+) -> tuple[list[S], dict[str, str | bool]]:
+    """What `look` makes of each question until the server is silent; why it is, and whether the host has `refused`.
+
+    The questions are by their names in a sentence.
+    """
+    found: list[S] = []
+    for name, question in questions.items():
+        try:
+            found.append(look(question))
+        except NoReply as error:
+            silence = f"{error}, when queried for {name}"
+            return found, {"silence": silence, "refused": isinstance(error, Refused)}
+    return found, {"silence": "", "refused": False}
 
 
 def over_udp(host: str, port: int, wire: bytes, timeout: float) -> bytes:

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from hsdns import memory
 from hsdns.cli.command import CONTROL, OUTPUT, FlagError, complain, flag, say, say_json
@@ -43,82 +43,67 @@ class Audit(SourceCommand):
     """Audits servers once, or again and again."""
 
     name = "audit"
-    forms = """hsdns audit -server ADDRESS... -source NAME [ARGUMENT...] [FLAG...]
-       hsdns audit -service NAMESPACE/NAME -conf FILE [FLAG...]
-       hsdns audit -contexts CONTEXT=ADDRESS,... [FLAG...]"""
+    forms = """hsdns audit --server ADDRESS... --source NAME [ARGUMENT...] [FLAG...]
+       hsdns audit --service NAMESPACE/NAME --conf FILE [FLAG...]
+       hsdns audit --contexts CONTEXT=ADDRESS,... [FLAG...]"""
     interrupted = ("interrupted before the first query", BAD)
 
-    server: Annotated[
-        list[str], flag(f"servers to query (default port {PORT})", "[NAME=]ADDRESS[:PORT]...")
-    ] = []
-    service: Annotated[
-        list[str], flag("Services whose ready endpoints are queried", "NAMESPACE/NAME...")
-    ] = []
-    control: Annotated[str | None, CONTROL] = None
-    conf: Annotated[
-        str | None,
-        flag("Corefile of the servers; its kubernetes block names the cluster", "FILE"),
-    ] = None
-    contexts: Annotated[
-        list[str],
-        flag("clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."),
-    ] = []
-    zone: Annotated[
-        str, flag("domain of the clusters of -contexts (default cluster.local)", "DOMAIN")
-    ] = "cluster.local"
-    rate: Annotated[
-        int,
-        flag(
-            f"queries a second to each (default {RATE})",
-            "RATE",
-            what=_COUNT,
-            low=1,
-            high=HIGHEST_RATE,
-        ),
-    ] = RATE
-    absent: Annotated[
-        int,
-        flag(
-            f"names that must not exist (default {ABSENT})", "NUMBER", what=_COUNT, high=1_000_000
-        ),
-    ] = ABSENT
-    seed: Annotated[
-        int,
-        flag("random seed for these (default 1)", "NUMBER", what=_COUNT, high=999_999_999),
-    ] = 1
-    slow: Annotated[
-        float,
-        flag(
-            "latency above which a right answer is a finding (default 100ms)", "TIME", time="100ms"
-        ),
-    ] = SLOW
-    ttl: Annotated[
-        int | None,
-        flag(
-            "highest correct TTL, in seconds (default: the Corefile's)",
-            "NUMBER",
-            what=_COUNT,
-            high=604_800,
-        ),
-    ] = None
-    watch: Annotated[bool, flag("audit again and again")] = False
-    every: Annotated[
-        float,
-        flag(
-            "time from the start of one pass to the next, with -watch (default 5m)",
-            "TIME",
-            time="100ms",
-        ),
-    ] = INTERVAL
-    metrics: Annotated[
-        str, flag("serve metrics for Prometheus there, with -watch", "HOST:PORT")
-    ] = ""
-    html: Annotated[str | None, flag("write the report as a page to a file", "FILE")] = None
-    o: Annotated[str, OUTPUT] = "text"
-    i_own_this: Annotated[
-        list[str],
-        flag("public addresses that belong to you", "ADDRESS..."),
-    ] = []
+    server: list[str] = flag(
+        [], f"servers to query (default port {PORT})", "[NAME=]ADDRESS[:PORT]..."
+    )
+    service: list[str] = flag([], "Services whose ready endpoints are queried", "NAMESPACE/NAME...")
+    control: str | None = flag(None, CONTROL)
+    conf: str | None = flag(
+        None, "Corefile of the servers; its kubernetes block names the cluster", "FILE"
+    )
+    contexts: list[str] = flag(
+        [], "clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."
+    )
+    zone: str = flag(
+        "cluster.local", "domain of the clusters of --contexts (default cluster.local)", "DOMAIN"
+    )
+    rate: int = flag(
+        RATE,
+        f"queries a second to each (default {RATE})",
+        "RATE",
+        what=_COUNT,
+        low=1,
+        high=HIGHEST_RATE,
+    )
+    absent: int = flag(
+        ABSENT,
+        f"names that must not exist (default {ABSENT})",
+        "NUMBER",
+        what=_COUNT,
+        high=1_000_000,
+    )
+    seed: int = flag(
+        1, "random seed for these (default 1)", "NUMBER", what=_COUNT, high=999_999_999
+    )
+    slow: float = flag(
+        SLOW,
+        "latency above which a right answer is a finding (default 100ms)",
+        "TIME",
+        time="100ms",
+    )
+    ttl: int | None = flag(
+        None,
+        "highest correct TTL, in seconds (default: the Corefile's)",
+        "NUMBER",
+        what=_COUNT,
+        high=604_800,
+    )
+    watch: bool = flag(False, "audit again and again")
+    every: float = flag(
+        INTERVAL,
+        "time from the start of one pass to the next, with --watch (default 5m)",
+        "TIME",
+        time="100ms",
+    )
+    metrics: str = flag("", "serve metrics for Prometheus there, with --watch", "HOST:PORT")
+    html: str | None = flag(None, "write the report as a page to a file", "FILE")
+    o: str = flag("text", OUTPUT)
+    i_own_this: list[str] = flag([], "public addresses that belong to you", "ADDRESS...")
 
     def run(self) -> int:
         """Audit, and show the report of each pass."""
@@ -198,10 +183,10 @@ class Audit(SourceCommand):
         for word in self.contexts:
             context, equals, addresses = word.partition("=")
             if not context or (equals and not addresses) or not (addresses or services):
-                raise FlagError(f'-contexts needs CONTEXT=ADDRESS,..., found "{word}"')
+                raise FlagError(f'--contexts needs CONTEXT=ADDRESS,..., found "{word}"')
             if any(each.context == context for each in found):
                 raise FlagError(
-                    f'-contexts: "{context}" is given twice; list its servers with commas'
+                    f'--contexts: "{context}" is given twice; list its servers with commas'
                 )
             listed = addresses.split(",") if addresses else []
             found.append(Asked(context, read_targets(listed, PORT, owned), services))
@@ -218,7 +203,7 @@ class Audit(SourceCommand):
                 host, port = looking_at(self.control).dns_address()
             except NotRunning:
                 raise FlagError(
-                    "no server to audit: none runs here; add -server ADDRESS..., or -service NAMESPACE/NAME"
+                    "no server to audit: none runs here; add --server ADDRESS..., or --service NAMESPACE/NAME"
                 ) from None
             servers = [Target(place_to_text(host, port), host, port)]
         return [Asked("", servers, services)]
@@ -233,13 +218,13 @@ class Audit(SourceCommand):
             ("metrics", "watch", self.watch),
         ):
             if one in self.given and not is_given:
-                raise FlagError(f"-{one} needs -{other}")
+                raise FlagError(f"--{one} needs --{other}")
 
 
 def _service(word: str) -> tuple[str, str]:
     namespace, slash, name = word.partition("/")
     if not namespace or not slash or not name or "/" in name:
         raise FlagError(
-            f'-service needs NAMESPACE/NAME such as kube-system/kube-dns, found "{word}"'
+            f'--service needs NAMESPACE/NAME such as kube-system/kube-dns, found "{word}"'
         )
     return namespace, name

@@ -26,7 +26,7 @@ from hsdns.load.output.page import Note, document
 from hsdns.load.verify.judge import RIGHT
 
 # Colours of report.html; the other words have one of their own.
-_COLOURS: Final = {RIGHT: "noerror", ERROR: "servfail", SLOW: "nxdomain", TTL: "other"}
+COLOURS: Final = {RIGHT: "noerror", ERROR: "servfail", SLOW: "nxdomain", TTL: "other"}
 _CAPTION: Final = (
     "Answers by verdict; “only here” are those that another server of the cluster answers right"
 )
@@ -81,7 +81,7 @@ def _exclusive(server: ServerReport) -> list[tuple[str, str, int]]:
     """Colours and counts without overlap: slow answers and those with a high TTL are also counted as right."""
     counts = Counter(server.counts)
     counts[RIGHT] -= counts[SLOW] + counts[TTL]
-    return [(_COLOURS.get(word, word), word, counts[word]) for word in WORDS if counts[word] > 0]
+    return [(COLOURS.get(word, word), word, counts[word]) for word in WORDS if counts[word] > 0]
 
 
 def _servers(servers: Sequence[OfCluster], has_clusters: bool) -> tuple[str, list[str], list[Any]]:

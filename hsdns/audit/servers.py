@@ -1,7 +1,7 @@
 """The servers of an audit, and the clusters that define the right answers.
 
 Path: audit/cli.py -> here -> load/cli/cluster.py (right answers), load/send/process.py (sends queries) -> audit/run.py.
-Rule 1: the clusters are read again for each pass, so new names are queried.
+Rule 1: the clusters are read again for each pass, all at the same time, so new names are queried.
 Rule 2: all servers of a cluster are queried at the same time, so differences between them exist at one moment.
 
 The metrics page of a continuous audit.
@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hsdns.ask.question import NoReply, over_tcp, over_udp
+from hsdns.ask.question import NoReply, exchange
 from hsdns.audit.report import FORMAT, AuditReport, Gauges, Pass, make_report
 from hsdns.audit.run import Answers, AskAgain, Asking, audit_questions, carry_out, replicas
 from hsdns.cli.command import FlagError, Progress
@@ -37,7 +37,6 @@ from hsdns.load.verify.truth import Truth
 from hsdns.load.verify.verifier import Verifier
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire.encode import encode_query
-from hsdns.wire.message import TC
 
 if TYPE_CHECKING:
     from hsdns.audit.cli import Audit
@@ -72,22 +71,26 @@ class Targets:
         self._asked, self._objects, self._settings = asked, objects, settings
 
     def audit(self) -> list[AuditReport]:
-        """One pass over all clusters, one by one; raise OperatorError or OSError.
+        """One pass over all clusters, which are read at the same time; raise OperatorError or OSError.
 
         Of several clusters, one that cannot be read or queried has a report without servers.
         """
         reports = []
-        for each in self._asked:
-            try:
-                reports.append(self._audit(each))
-            except (OperatorError, OSError) as error:
-                if len(self._asked) == 1 or isinstance(error, CorefileError | FlagError):
-                    raise
-                why = str(error)
-                reports.append(AuditReport(FORMAT, _now(), why, 0.0, each.context, 0, 0, 0, []))
+        with ExitStack() as stack:
+            for asked, audit in [(each, self._begin(each, stack)) for each in self._asked]:
+                try:
+                    reports.append(audit())
+                except (OperatorError, OSError) as error:
+                    if len(self._asked) == 1 or isinstance(error, CorefileError | FlagError):
+                        raise
+                    report = AuditReport(
+                        FORMAT, _now(), str(error), 0.0, asked.context, 0, 0, 0, []
+                    )
+                    reports.append(report)
         return reports
 
-    def _audit(self, asked: Asked) -> AuditReport:
+    def _begin(self, asked: Asked, stack: ExitStack) -> Callable[[], AuditReport]:
+        """Begin to read a cluster, until the end of `stack`; returns what waits for it and makes the pass."""
         settings = self._settings
         objects, text = self._objects, None
         if asked.context:
@@ -113,15 +116,18 @@ class Targets:
             found = audit_questions(sets, settings.absent, drawn)
             return Questions(found.all, seed=settings.seed, known=found.known)
 
-        with LoadCluster(configuration, choose, verifies=True) as cluster:
-            truth = cluster.truth
-            assert truth is not None, "it verifies"
-            name = asked.context or _source_name(self._objects, settings.conf)
-            return _pass(servers, list(cluster.questions.all), truth, settings, name, ttl)
+        def audit() -> AuditReport:
+            with cluster:
+                truth = cluster.truth
+                assert truth is not None, "it verifies"
+                words = " ".join(token.text for token in self._objects or ()) or str(settings.conf)
+                questions = list(cluster.questions.all)
+                return _pass(servers, questions, truth, settings, asked.context or words, ttl)
 
-
-def _source_name(objects: Sequence[Token] | None, conf: object) -> str:
-    return " ".join(token.text for token in objects) if objects else str(conf)
+        cluster = LoadCluster(configuration, choose, verifies=True)
+        cluster.start()
+        stack.callback(cluster.__exit__)
+        return audit
 
 
 def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[Target]:
@@ -136,7 +142,7 @@ def _behind(service: tuple[str, str], blocks: Sequence[Kubernetes]) -> list[Targ
     if not found:
         text = "/".join(service)
         why = "has no ready endpoint with a port over UDP" if any(values) else "does not exist"
-        raise LoadError(f"-service {text}: the Service {why}, so there is no server to query")
+        raise LoadError(f"--service {text}: the Service {why}, so there is no server to query")
     return found
 
 
@@ -203,9 +209,7 @@ def _asks_again(host: str, port: int, questions: Sequence[Question]) -> AskAgain
         asked, query = time.monotonic(), questions[question].query(EDNS)
         wire = encode_query(query, drawn.randrange(1 << 16))
         try:
-            octets = b"" if is_truncated else over_udp(host, port, wire, TIMEOUT)
-            if not octets or octets[2] & TC >> 8:
-                octets = over_tcp(host, port, wire, TIMEOUT)
+            octets = exchange(host, port, wire, TIMEOUT, is_tcp=is_truncated)
         except NoReply:
             return None
         return octets, asked, time.monotonic()
@@ -226,7 +230,7 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
             shown = now
             share = asked / total if total else 1.0
             bar = ("#" * round(share * 30)).ljust(30, ".")
-            progress.show(f"[{bar}] {asked:,} of {total:,} answers")
+            progress.show(f"{asked:,} of {total:,} answers [{bar}]")
 
     try:
         yield show
@@ -242,7 +246,7 @@ def serve_metrics(address: str, gauges: Gauges) -> Iterator[str]:
         return
     found = split_host_port(address)
     if found is None:
-        raise FlagError(f'-metrics needs an address such as :9154, found "{address}"')
+        raise FlagError(f'--metrics needs an address such as :9154, found "{address}"')
 
     from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - 45 ms
 
@@ -251,7 +255,7 @@ def serve_metrics(address: str, gauges: Gauges) -> Iterator[str]:
     try:
         server, thread = start_http_server(found.port, found.host or "0.0.0.0", registry)
     except OSError as error:
-        raise OSError(f"-metrics {address}: {error.strerror}") from None
+        raise OSError(f"--metrics {address}: {error.strerror}") from None
     try:
         yield f"{server.server_address[0]!s}:{server.server_address[1]}"
     finally:

@@ -20,36 +20,37 @@ if TYPE_CHECKING:
 # By what a person wants to do: the name of a command -> what it does, and the words after it in an example.
 COMMANDS: Final = {
     "Serve": {
-        "serve": ("Serve the demo cluster, files or a simulated one", ""),
+        "serve": ("Serve the demo cluster, or your manifests", ""),
     },
     "Look": {
-        "names": ("List every name of a cluster with its records", "-n shop"),
+        "names": ("List a cluster's names with their records", "-n shop"),
         "explain": ("Explain why a name resolves, or does not", "web.shop"),
         "resolve": ("Show every query of a program's lookup", "web.shop"),
         "dashboard": ("Print the URL of a server's web page", ""),
-        "top": ("Watch a server: failing names, changes, rates", ""),
+        "top": ("Watch a server's failing names and changes", ""),
         "lookup": ("Query a DNS server", "web.shop A"),
     },
     "Check": {
         "lint": ("Find DNS errors in manifests and Corefiles", "manifests/"),
-        "doctor": ("Find DNS failures in a cluster, and their causes", ""),
-        "audit": ("Compare every answer of DNS servers with a cluster", ""),
+        "doctor": ("Find DNS failures in a cluster, with causes", ""),
+        "audit": ("Check every answer of DNS servers", ""),
         "wait": ("Wait until DNS gives the right answer", "web.shop"),
-        "rule": ("Show the page of a lint rule, or list the rules", "HS103"),
+        "rule": ("Show the page of a lint rule, or list them", "HS103"),
     },
     "Test": {
         "fault": ("Make DNS misbehave on purpose", "run ndots-storm"),
         "record": ("Record a cluster's changes in a file", "shop.rec"),
         "replay": ("Control the replay of a recording", "pause"),
-        "load": ("Load-test a DNS server and check its answers", "-queries names.txt"),
+        "load": ("Load-test a DNS server and check its answers", "--queries names.txt"),
     },
     "Other": {
         "ask": ("Query DNS servers; print the answers as JSON", "web.shop/A"),
-        "interface": ("Create the interface of a node-local server", "-address ADDRESS"),
+        "interface": ("Create the interface of a node-local server", "--address ADDRESS"),
         "completion": ("Print the completion for bash, zsh or fish", "bash"),
         "man": ("Print a manual page", "serve"),
     },
 }
+MORE: Final = "hsdns help COMMAND lists the flags of a command, hsdns help those of CoreDNS."
 SUBCOMMANDS: Final = {
     name: headline for group in COMMANDS.values() for name, (headline, _) in group.items()
 }
@@ -106,16 +107,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "-h"]
     elif words[:1] in (["version"], ["-V"]):
-        words[0] = "-version"
+        words[0] = "--version"
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
     try:
         if not words and name == "coredns" and _is_a_person():
-            from hsdns.cli.command import say_text
+            from hsdns.cli.command import say_help
 
-            say_text(commands_by_purpose())
-            say_text(
-                "\nhsdns help COMMAND lists the flags of a command, hsdns help those of CoreDNS."
-            )
+            say_help(f"{commands_by_purpose()}\n\n{MORE}")
             return 0
         return find_command(name).main(words)
     except BrokenPipeError:  # as in `hsdns -h | head -1`; a running server handles it itself

@@ -19,18 +19,21 @@ Rule 3: what the encoding of the stream lacks is escaped too, so no name ends a 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from types import UnionType
 from typing import (
-    Annotated,
     Any,
     ClassVar,
     Final,
     NamedTuple,
     Self,
     TextIO,
+    TypeVar,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -44,6 +47,7 @@ from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
 from hsdns.wire import printable
 
+T = TypeVar("T")
 _BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -86,10 +90,20 @@ class Flag(NamedTuple):
     bare: str = ""
     read: Callable[[Any], Any] | None = None
 
+    @classmethod
+    def of(cls, help: str, argument: str = "", **more: Any) -> Self:  # noqa: A002 - as in argparse
+        """A flag whose type is that of the field that declares it."""
+        return cls(object, help, argument, **more)
+
     @property
     def takes_word(self) -> bool:
         """Whether its value may be the next word."""
         return self.kind is not bool and not self.bare
+
+
+def dashed(name: str) -> str:
+    """A flag as help, messages and docs show it: one dash before a letter, two before a word."""
+    return f"-{name}" if len(name) == 1 else f"--{name}"
 
 
 def parse_flags(
@@ -125,9 +139,7 @@ def parse_flags(
                 raise FlagError(f'unexpected word "{words[at]}"; {command} -h shows the usage')
             break
         if not word.startswith("-") or not name or word == "--":
-            near = (
-                [*commands, *(f"-{each}" for each in known)] if at == 1 and word[:1] != "-" else []
-            )
+            near = [*commands, *map(dashed, known)] if at == 1 and word[:1] != "-" else []
             hint = did_you_mean(word, near) if word not in near else ""
             raise FlagError(
                 f'unexpected word "{word}"'
@@ -136,12 +148,13 @@ def parse_flags(
         name, assigned, value = name.partition("=")
         flag = known.get(name)
         if flag is None:
-            meant = did_you_mean(f"-{name}", [f"-{each}" for each in known])
-            raise FlagError(f"unknown flag -{name}{meant or f'; {command} -h lists the flags'}")
+            meant = did_you_mean(dashed(name), list(map(dashed, known)))
+            typed = word.partition("=")[0]
+            raise FlagError(f"unknown flag {typed}{meant or f'; {command} -h lists the flags'}")
         target = flag.alias_of or name
         if flag.kind is bool:
             if assigned and value not in _BOOLEANS:
-                raise FlagError(f'-{name} is a switch, "{value}" is neither true nor false')
+                raise FlagError(f'{dashed(name)} is a switch, "{value}" is neither true nor false')
             found[target] = _BOOLEANS[value] if assigned else True
         elif flag.kind is list:
             end = at
@@ -150,7 +163,7 @@ def parse_flags(
             given = ([value] if assigned else []) + list(words[at:end])
             at = end
             if not given:
-                raise FlagError(f"-{name} needs {flag.argument}")
+                raise FlagError(f"{dashed(name)} needs {flag.argument}")
             before = found.get(target, []) if flag.adds else []
             assert isinstance(before, list)
             found[target] = before + given
@@ -159,7 +172,7 @@ def parse_flags(
                 value = flag.bare
             elif not assigned:
                 if at == len(words):
-                    raise FlagError(f"-{name} needs {flag.argument}")
+                    raise FlagError(f"{dashed(name)} needs {flag.argument}")
                 value = words[at]
                 at += 1
             found[target] = _number(name, value, flag) if flag.kind is int else value
@@ -176,7 +189,7 @@ def usage(known: Mapping[str, Flag]) -> str:
     """Return the help text of the flags, two lines each."""
     lines = []
     for name, flag in sorted(known.items()):
-        lines.append(f"  -{name} {flag.argument}".rstrip())
+        lines.append(f"  {dashed(name)} {flag.argument}".rstrip())
         lines.append(f"        {flag.help}")
     return "\n".join(lines)
 
@@ -185,14 +198,16 @@ def _number(name: str, value: str, flag: Flag) -> int:
     digits = value.isascii() and value.isdigit() and len(value) < 10
     if digits and flag.low <= int(value) <= flag.high:
         return int(value)
-    raise FlagError(f'-{name} needs a {flag.what} from {flag.low} to {flag.high}, found "{value}"')
+    raise FlagError(
+        f'{dashed(name)} needs a {flag.what} from {flag.low} to {flag.high}, found "{value}"'
+    )
 
 
 def read_time(name: str, text: str, example: str, *, is_zero: bool = False) -> float:
     """Read the value of the flag `name` as seconds; raise FlagError.  0 only where `is_zero` allows it."""
     seconds = parse_duration(text)
     if seconds is None or seconds < 0 or not (seconds or is_zero):
-        raise FlagError(f'-{name} needs a time such as {example}, found "{text}"')
+        raise FlagError(f'{dashed(name)} needs a time such as {example}, found "{text}"')
     return seconds
 
 
@@ -227,6 +242,17 @@ def say_text(text: str) -> None:
     say(*text.removesuffix("\n").split("\n"))
 
 
+def say_help(text: str) -> None:
+    """Print a help, on a terminal in lines of its width; the next line begins below the last column of the first."""
+    from textwrap import wrap
+
+    width = columns() or len(text) + 1
+    for line in text.split("\n"):
+        column = max((each.end() for each in re.finditer(r"^ *|\S {2,}", line)), default=0)
+        below = " " * (column if column < width / 2 else 4)
+        say(*wrap(line, width, subsequent_indent=below, break_on_hyphens=False) or [""])
+
+
 def say_json(value: object) -> None:
     """Print a value as JSON, also with octets of a path that are no UTF-8, which msgspec does not write."""
     say_text(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
@@ -250,7 +276,8 @@ class Progress:
         if self._is_shown:
             up = f"\x1b[{self._height - 1}F" if self._height > 1 else "\r"
             self._height = len(lines) or 1
-            _write(sys.stderr, f"{up}\x1b[J" + "\n".join(map(printable, lines)))
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or None
+            _write(sys.stderr, f"{up}\x1b[J" + "\n".join(printable(each)[:width] for each in lines))
             sys.stderr.flush()
 
     def keep(self) -> None:
@@ -269,28 +296,36 @@ def _write(stream: TextIO, text: str) -> None:
 ANY: Final = sys.maxsize  # for most_words of a command that counts them itself
 
 
-def flag(help: str, argument: str = "", **more: Any) -> Flag:  # noqa: A002 - as in argparse
-    """The flag of a field, whose type is that of the field; `more` are fields of Flag."""
-    return Flag(object, help, argument, **more)
+def flag(default: T, of: str | Flag, argument: str = "", **more: Any) -> T:
+    """The default of a field and its flag: `of` is its help, or a flag of several commands; `more` are fields of it."""
+    found = of._replace(**more) if isinstance(of, Flag) else Flag.of(of, argument, **more)
+    return cast("T", _Declared(default, found))
 
 
-NO_CODE: Final = flag(
+class _Declared(NamedTuple):
+    """Stands for a default until the command is made."""
+
+    default: Any
+    of: Flag
+
+
+NO_CODE: Final = Flag.of(
     "run no code that the input names: no python module, no exec plugin of a kubeconfig, no istioctl"
 )
 
-KUBECONFIG: Final = flag(
+KUBECONFIG: Final = Flag.of(
     "how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
 )
-CONTEXT: Final = flag("context of the kubeconfig (default: its current one)", "NAME")
+CONTEXT: Final = Flag.of("context of the kubeconfig (default: its current one)", "NAME")
 
 
-OUTPUT: Final = flag(
+OUTPUT: Final = Flag.of(
     "format of standard output: text (default) or json", "FORMAT", choices=("text", "json")
 )
-CONTROL: Final = flag(
+CONTROL: Final = Flag.of(
     "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"
 )
-IN_NAMESPACE: Final = flag(
+IN_NAMESPACE: Final = Flag.of(
     "namespace of a short name (default: default)", "NAMESPACE", name="namespace", alias="n"
 )
 
@@ -317,7 +352,15 @@ class Command(msgspec.Struct, kw_only=True):
 
     words: list[str] = []
     given: frozenset[str] = frozenset()
-    help: Annotated[bool, flag("show this help", name="h", alias="help")] = False
+    help: bool = flag(False, "show this help", name="h", alias="help")
+
+    def __post_init__(self) -> None:
+        """Put the defaults in the place of what declares them."""
+        for field in self.__struct_fields__:
+            if isinstance(declared := getattr(self, field), _Declared):
+                setattr(self, field, copy(declared.default))
+
+    dashed = staticmethod(dashed)
 
     def run(self) -> int:
         """Carry it out; return the exit status."""
@@ -329,7 +372,7 @@ class Command(msgspec.Struct, kw_only=True):
         try:
             command = cls.parse(words)
             if command is None:
-                say_text(cls.help_text())
+                say_help(cls.help_text())
                 return 0
             return command.run()
         except BrokenPipeError:
@@ -365,7 +408,7 @@ class Command(msgspec.Struct, kw_only=True):
         if found.get("h"):
             return None
         values: dict[str, Any] = {}
-        for field, (of, _) in _annotated(cls).items():
+        for field, (of, _) in _declared(cls).items():
             if (name := _name(field, of)) in found:
                 values[field] = _value(name, flags[name], found)
         return cls(words=plain, given=frozenset(found), **values)
@@ -392,13 +435,11 @@ class Command(msgspec.Struct, kw_only=True):
     def flags(cls) -> Mapping[str, Flag]:
         """The flags by name, with aliases; that of help is the last."""
         found: dict[str, Flag] = {}
-        for field, (of, kind) in sorted(
-            _annotated(cls).items(), key=lambda each: each[0] == "help"
-        ):
+        for field, (of, kind) in sorted(_declared(cls).items(), key=lambda each: each[0] == "help"):
             name = _name(field, of)
             found[name] = of._replace(kind=kind if kind in (int, bool, list) else str)
             if of.alias:
-                text = of.help if of.alias == "help" else f"the same as -{name}"
+                text = of.help if of.alias == "help" else f"the same as {dashed(name)}"
                 found[of.alias] = found[name]._replace(help=text, alias_of=name)
         return found
 
@@ -409,11 +450,16 @@ class Command(msgspec.Struct, kw_only=True):
             raise FlagError(f"{program} needs a name, and may have a type: {program} NAME [TYPE]")
         return self.words[0], "".join(self.words[1:])
 
+    @property
+    def runs_code(self) -> bool:
+        """Whether code that the input names may run, as without -no-code."""
+        return not getattr(self, "no_code", False)
+
     def exclusive(self, one: str, *others: str, why: str = "leave one out") -> None:
         """Refuse a flag with any of the others; raise FlagError."""
         for other in others:
             if one in self.given and other in self.given:
-                raise Contradiction(f"-{one} and -{other} exclude each other; {why}")
+                raise Contradiction(f"{dashed(one)} and {dashed(other)} exclude each other; {why}")
 
 
 def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
@@ -426,23 +472,17 @@ def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
 class ReadingCommand(Command):
     """A command that reads what may name code, and runs none of it if told so."""
 
-    no_code: Annotated[bool, NO_CODE] = False
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether code that the input names may run."""
-        return not self.no_code
+    no_code: bool = flag(False, NO_CODE)
 
 
-def _annotated(cls: type[Command]) -> dict[str, tuple[Flag, type]]:
+def _declared(cls: type[Command]) -> dict[str, tuple[Flag, type]]:
     """The flag and the type of each field that is one."""
+    defaults = dict(zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True))
     found = {}
-    for field, hint in get_type_hints(cls, include_extras=True).items():
-        if get_origin(hint) is Annotated:
-            kind, of = get_args(hint)
-            if get_origin(kind) is UnionType:
-                kind = get_args(kind)[0]
-            found[field] = of, get_origin(kind) or kind
+    for field, kind in get_type_hints(cls).items():
+        if isinstance(declared := defaults.get(field), _Declared):
+            kind = get_args(kind)[0] if get_origin(kind) is UnionType else kind
+            found[field] = declared.of, get_origin(kind) or kind
     return found
 
 
@@ -456,5 +496,7 @@ def _value(name: str, of: Flag, found: Mapping[str, Any]) -> Any:
     if of.choices and found[name] not in of.choices:
         *others, last = of.choices
         hint = did_you_mean(found[name], of.choices)
-        raise FlagError(f'-{name} needs {", ".join(others)} or {last}, found "{found[name]}"{hint}')
+        raise FlagError(
+            f'{dashed(name)} needs {", ".join(others)} or {last}, found "{found[name]}"{hint}'
+        )
     return found[name] if of.read is None else of.read(found[name])

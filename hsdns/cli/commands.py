@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from hsdns import __version__
 from hsdns.cli import SUBCOMMANDS, find_command
-from hsdns.cli.command import Command, Flag, FlagError, say_text
+from hsdns.cli.command import Command, Flag, FlagError, dashed, say_text
 from hsdns.corefile.tree import did_you_mean
 from hsdns.sources import SOURCES
 
@@ -50,7 +50,10 @@ def described_commands() -> list[Description]:
     for name, headline in {"": HEADLINE, **SUBCOMMANDS}.items():
         of = find_command(name or "coredns")
         words = tuple(of.suggested)
-        found.append(Description(name, headline, _usage(of.help_text()), of.flags(), words))
+        forms = of.help_text().partition("Usage: ")[2].partition("\n\n")[0].splitlines()
+        # Text after two spaces is a remark.
+        usage = tuple(line.strip().partition("  ")[0] for line in forms)
+        found.append(Description(name, headline, usage, of.flags(), words))
     return found
 
 
@@ -62,12 +65,6 @@ def takes_file(flag: Flag) -> bool:
 def values(flag: Flag) -> tuple[str, ...]:
     """The words to suggest for the flag's first value."""
     return tuple(SOURCES) if flag.argument == SOURCE else ()
-
-
-def _usage(help_text: str) -> tuple[str, ...]:
-    forms = help_text.partition("Usage: ")[2].partition("\n\n")[0]
-    # Text after two spaces is a remark.
-    return tuple(line.strip().partition("  ")[0] for line in forms.splitlines())
 
 
 class Completion(Command):
@@ -176,8 +173,8 @@ def zsh(found: Sequence[Description]) -> str:
         shift = "shift words; ((CURRENT--))\n        " if command.name else ""
         body = " \\\n            ".join(["_hsdns_arguments", *specs])
         cases.append(f"    {command.name or '*'})\n        {shift}{body}\n        ;;")
-    named = [(each.name, _escaped(each.headline, ":")) for each in found if each.name]
-    described = "\n".join(f"        {_quoted(f'{name}:{headline}')}" for name, headline in named)
+    named = [f"{name}:{_escaped(headline, ':')}" for name, headline in _first_words(found)]
+    described = "\n".join(f"        {_quoted(each)}" for each in named)
     return _ZSH.format(described=described, cases="\n".join(cases))
 
 
@@ -216,11 +213,9 @@ def fish(found: Sequence[Description]) -> str:
         "complete -c hsdns -f",
         "function __hsdns_long; string match -qr '^--' -- (commandline -op); end",
     ]
+    for name, headline in _first_words(found):
+        lines.append(f"complete -c hsdns -n __fish_use_subcommand -a {name} -d {_fished(headline)}")
     for command in found:
-        if command.name:
-            lines.append(
-                f"complete -c hsdns -n __fish_use_subcommand -a {command.name} -d {_fished(command.headline)}"
-            )
         seen = "" if command.name else "not "
         seen = f"{seen}__fish_seen_subcommand_from {command.name or names}"
         where, long = _fished(seen), _fished(f"__hsdns_long; and {seen}")
@@ -240,6 +235,18 @@ def fish(found: Sequence[Description]) -> str:
         if command.name and command.words:
             lines.append(f"complete -c hsdns -n {where} -a {_fished(' '.join(command.words))}")
     return "\n".join(lines) + "\n"
+
+
+def _first_words(found: Sequence[Description]) -> Iterator[tuple[str, str]]:
+    """What may follow `hsdns`, with its headline: the commands, and the flags that work without dashes."""
+    for command in found:
+        yield from (
+            [(command.name, command.headline)]
+            if command.name
+            else [
+                (word, command.flags[word].help) for word in command.words if word in command.flags
+            ]
+        )
 
 
 def _escaped(text: str, special: str) -> str:
@@ -302,7 +309,7 @@ def _lines(command: Description, found: Sequence[Description]) -> Iterator[str]:
     yield ".SH OPTIONS"
     yield "A flag has one dash or two, and a space or an equals sign before its value."
     for name, flag in sorted(command.flags.items()):
-        yield f".TP\n{_marked(f'-{name} {flag.argument}'.rstrip())}\n{_text(flag.help)}"
+        yield f".TP\n{_marked(f'{dashed(name)} {flag.argument}'.rstrip())}\n{_text(flag.help)}"
     yield ".SH SEE ALSO"
     others = [f".BR {_text(each.title)} (1)" for each in found if each.name != command.name]
     yield ",\n".join(others).replace("(1),", "(1),")

@@ -13,14 +13,14 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from hsdns.cli.command import FlagError, flag
+from hsdns.cli.command import Flag, FlagError
 from hsdns.corefile.keys import HostPort, split_host_port
 from hsdns.wire import is_address
 
 SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service
 OFF: Final = "off"
 TOKEN: Final = "HSDNS_CONTROL_TOKEN"
-FLAG: Final = flag("open a control socket, for this user alone (default: none)", "PATH")
+FLAG: Final = Flag.of("open a control socket, for this user alone (default: none)", "PATH")
 
 
 class ControlPathError(Exception):
@@ -36,7 +36,7 @@ def check_path(control: str | None) -> None:
     """Refuse an address, for a server that is not for tests; raise FlagError."""
     if control is not None and address_of(control) is not None:
         raise FlagError(
-            f'-control takes a path, found the address "{control}"; '
+            f'--control takes a path, found the address "{control}"; '
             "write control 127.0.0.1:PORT TOKENFILE in the Corefile, or use hsdns serve"
         )
 
@@ -48,7 +48,7 @@ def token_for(control: str | None) -> str | None:
         return None
     if not is_address(found.host):
         raise FlagError(
-            f'-control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "{control}"'
+            f'--control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "{control}"'
         )
     from hsdns.plugins.control import TOKEN_SYNTAX, is_token
 
@@ -89,12 +89,12 @@ def make_path() -> str:
     except OSError as error:
         raise ControlPathError(
             f"there is no control socket: cannot make the folder {error.filename or 'for it'}: {error.strerror};"
-            " name a socket with -control PATH"
+            " name a socket with --control PATH"
         ) from error
     if not safe:
         raise ControlPathError(
             f"there is no control socket: the folder {folder} must belong to this user alone;"
-            f" chmod 700 it, or name a socket with -control PATH"
+            f" chmod 700 it, or name a socket with --control PATH"
         )
     return str(folder / f"{os.getpid()}.sock")
 

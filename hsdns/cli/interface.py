@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from errno import EOPNOTSUPP
 from ipaddress import ip_address
-from typing import Annotated, Final
+from typing import Final
 
 from hsdns.cli.command import Command, FlagError, flag, say
 from hsdns.errors import OperatorError
@@ -20,24 +20,22 @@ class Interface(Command):
     """Creates the interface, and gives it the addresses."""
 
     name = "interface"
-    forms = "[-name NAME] -address ADDRESS..."
+    forms = "[--name NAME] --address ADDRESS..."
 
-    interface: Annotated[
-        str, flag('name of the interface (default "hsdns")', "NAME", name="name")
-    ] = "hsdns"
-    address: Annotated[list[str], flag("its IPv4 and IPv6 addresses", "ADDRESS...")] = []
+    interface: str = flag("hsdns", 'name of the interface (default "hsdns")', "NAME", name="name")
+    address: list[str] = flag([], "its IPv4 and IPv6 addresses", "ADDRESS...")
 
     def run(self) -> int:
         """Create it; an address of a family that is off is left out."""
         name = self.interface
         if not 0 < len(name.encode()) <= MAX_NAME:
-            raise FlagError(f'-name needs 1 to {MAX_NAME} octets, found "{name}"')
+            raise FlagError(f'--name needs 1 to {MAX_NAME} octets, found "{name}"')
         if not self.address:
-            raise FlagError("-address is missing: the addresses of the interface")
+            raise FlagError("--address is missing: the addresses of the interface")
         try:
             addresses = [ip_address(word) for word in self.address]
         except ValueError as error:
-            raise FlagError(f"-address: {error}") from None
+            raise FlagError(f"--address: {error}") from None
 
         from hsdns.server.host import DummyInterface
 

@@ -73,7 +73,7 @@ class CorefileSource(NamedTuple):
             missing = self.text == "" and self.path != "stdin"
             warning = (
                 f"{self.path} {'does not exist' if missing else 'has no server block'}, "
-                "so the default is served; choose another file with -conf"
+                "so the default is served; choose another file with --conf"
             )
             corefile = replace(
                 self._parse(self.fallback, files), warnings=(*corefile.warnings, warning)

@@ -14,10 +14,10 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from hsdns import __version__
-from hsdns.cli.command import CONTROL, OUTPUT, Command, Contradiction, complain, say, say_json
+from hsdns.cli.command import CONTROL, OUTPUT, Command, Contradiction, complain, flag, say, say_json
 from hsdns.cli.control_path import TOKEN, address_of, sockets
 from hsdns.errors import OperatorError
 from hsdns.server.host import listens
@@ -129,11 +129,11 @@ def find(path: str | None) -> RunningServer:
         )
     if not running:
         raise NotRunning(
-            'no running server was found; start one with "hsdns serve", or name its control socket with -control PATH'
+            'no running server was found; start one with "hsdns serve", or name its control socket with --control PATH'
         )
     if len(running) > 1:
         found = ", ".join(map(str, running))
-        raise Contradiction(f"{len(running)} servers run: {found}; choose one with -control PATH")
+        raise Contradiction(f"{len(running)} servers run: {found}; choose one with --control PATH")
     return _ask(running[0])
 
 
@@ -142,7 +142,7 @@ class ServerCommand(Command):
 
     refused: ClassVar[int] = STATUS
 
-    control: Annotated[str | None, CONTROL] = None
+    control: str | None = flag(None, CONTROL)
 
     def server(self) -> RunningServer:
         """The server of -control, or without it the only one that runs; raises the same as find()."""
@@ -158,7 +158,7 @@ class Dashboard(ServerCommand):
     """Prints the URL of the web page, with its token."""
 
     name = "dashboard"
-    o: Annotated[str, OUTPUT] = "text"
+    o: str = flag("text", OUTPUT)
 
     def run(self) -> int:
         """Print it."""
@@ -166,7 +166,7 @@ class Dashboard(ServerCommand):
         url = server.get("/v1/server").get("dashboard")
         if not url:
             raise ServerError(
-                f"the server at {server.path} has no web page; start it with hsdns serve -dashboard, "
+                f"the server at {server.path} has no web page; start it with hsdns serve --dashboard, "
                 "or write dashboard 127.0.0.1:8053 in the Corefile"
             )
         say_json({"url": url}) if self.o == "json" else say(url)
@@ -186,7 +186,7 @@ def _ask(path: Path) -> RunningServer:
     version, pid, api = (found.get(name) for name in ("version", "pid", "api"))
     if found.get("server") != "hsdns" or not isinstance(api, list) or not isinstance(pid, int):
         raise ServerError(
-            f"the program at {path} is not hsdns; name another socket with -control PATH"
+            f"the program at {path} is not hsdns; name another socket with --control PATH"
         )
     if API not in api:
         spoken = ", ".join(map(str, api)) or "no version"
@@ -237,7 +237,7 @@ def _lines(
             yield rest
     except FileNotFoundError:
         raise ServerError(
-            f"there is no control socket {path}; start the server with -control {path}"
+            f"there is no control socket {path}; start the server with --control {path}"
         ) from None
     except ConnectionRefusedError:
         left = "" if address_of(str(path)) is not None else ", left by a server that was killed"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import control_path
 from hsdns.cli.command import OUTPUT, FlagError, complain, flag, say
@@ -34,7 +34,7 @@ DEFAULT_LISTEN: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 1053
 DASHBOARD: Final = "127.0.0.1:8053"
 ON_PURPOSE: Final = (
-    "Names in the namespace broken fail on purpose; hsdns doctor broken -source demo explains why."
+    "Names in the namespace broken fail on purpose; hsdns doctor broken --source demo explains why."
 )
 VARIABLE: Final = "HSDNS_LISTEN"  # the default of -listen, which the image sets to all addresses
 # The parts of a Corefile that correspond to flags that exclude -conf.
@@ -46,64 +46,51 @@ class Serve(SourceOptions):
 
     name = "serve"
 
-    listen: Annotated[
-        str | None,
-        flag(
-            "address to listen on, without -conf: an IP address, localhost, or an interface "
-            f"(default {DEFAULT_LISTEN}, or {VARIABLE} in the environment)",
-            "ADDRESS",
-        ),
-    ] = None
-    forward: Annotated[
-        list[str],
-        flag(
-            "servers for names outside the cluster, or a file such as /etc/resolv.conf, without -conf "
-            "(default: such names are REFUSED)",
-            "ADDRESS...",
-        ),
-    ] = []
-    log: Annotated[bool, flag("log each query, without -conf")] = False
-    port: Annotated[
-        int,
-        flag(
-            f"port for keys of the Corefile that name none (default {DEFAULT_PORT})",
-            "PORT",
-            name="dns.port",
-            alias="p",
-        ),
-    ] = DEFAULT_PORT
-    quiet: Annotated[bool, flag("do not print what is served or what changes")] = False
-    workers: Annotated[int | None, WORKERS] = None
-    control: Annotated[
-        str | None,
-        control_path.FLAG._replace(
-            help="control socket, for this user alone; or an address and port, protected by the token in "
-            f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)"
-        ),
-    ] = None
-    dashboard: Annotated[
-        str | None,
-        flag(
-            f"serve the web page at a loopback address (default {DASHBOARD}); its URL is printed, hsdns dashboard "
-            "prints it again",
-            "[=ADDRESS:PORT]",
-            bare=DASHBOARD,
-        ),
-    ] = None
-    faults: Annotated[
-        bool,
-        flag("accept fault rules through the control API (default; -faults=false refuses)"),
-    ] = True
-    o: Annotated[
-        str,
-        OUTPUT._replace(
-            help="format of standard output: text (default), or json, one line once it serves; "
-            "the log is then on standard error"
-        ),
-    ] = "text"
-    v: Annotated[
-        bool, flag("show which blocks' answers are cached in the answer table, and why not")
-    ] = False
+    listen: str | None = flag(
+        None,
+        "address to listen on, without --conf: an IP address, localhost, or an interface "
+        f"(default {DEFAULT_LISTEN}, or {VARIABLE} in the environment)",
+        "ADDRESS",
+    )
+    forward: list[str] = flag(
+        [],
+        "servers for names outside the cluster, or a file such as /etc/resolv.conf, without --conf "
+        "(default: such names are REFUSED)",
+        "ADDRESS...",
+    )
+    log: bool = flag(False, "log each query, without --conf")
+    port: int = flag(
+        DEFAULT_PORT,
+        f"port for keys of the Corefile that name none (default {DEFAULT_PORT})",
+        "PORT",
+        name="dns.port",
+        alias="p",
+    )
+    quiet: bool = flag(False, "do not print what is served or what changes")
+    workers: int | None = flag(None, WORKERS)
+    control: str | None = flag(
+        None,
+        control_path.FLAG,
+        help="control socket, for this user alone; or an address and port, protected by the token in "
+        f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)",
+    )
+    dashboard: str | None = flag(
+        None,
+        f"serve the web page at a loopback address (default {DASHBOARD}); its URL is printed, hsdns dashboard "
+        "prints it again",
+        "[=ADDRESS:PORT]",
+        bare=DASHBOARD,
+    )
+    faults: bool = flag(
+        True, "accept fault rules through the control API (default; --faults=false refuses)"
+    )
+    o: str = flag(
+        "text",
+        OUTPUT,
+        help="format of standard output: text (default), or json, one line once it serves; "
+        "the log is then on standard error",
+    )
+    v: bool = flag(False, "show which blocks' answers are cached in the answer table, and why not")
 
     def run(self) -> int:
         """Serve."""
@@ -112,12 +99,12 @@ class Serve(SourceOptions):
         for each, directive in IN_A_COREFILE.items():
             if getattr(self, each) and self.conf is not None:
                 raise FlagError(
-                    f"-{each} and -conf exclude each other; write {directive} in the Corefile"
+                    f"--{each} and --conf exclude each other; write {directive} in the Corefile"
                 )
         check_upstreams(self.forward)
         listen, variable = os.environ.get(VARIABLE) or DEFAULT_LISTEN, VARIABLE
         if self.listen is not None:
-            listen, variable = self.listen, "-listen"
+            listen, variable = self.listen, "--listen"
         hosts: tuple[str, ...] = (DEFAULT_LISTEN,)
         if self.conf is None:
             hosts = listen_hosts(listen, variable, interface_addresses) or hosts
@@ -134,8 +121,8 @@ class Serve(SourceOptions):
         from hsdns.limits import usable_cpus
 
         count = self.workers or usable_cpus()
-        conf = [] if self.conf is None else ["-conf", self.conf]
-        source = [] if self.source is None else ["-source", *self.source]
+        conf = [] if self.conf is None else ["--conf", self.conf]
+        source = [] if self.source is None else ["--source", *self.source]
         command = shlex.join(["hsdns", "names", *conf, *source])
 
         def greet(configuration: Configuration, addresses: Addresses) -> list[str]:
@@ -173,7 +160,7 @@ def _loopback(text: str) -> str:
     found = control_path.address_of(text.replace("localhost:", "127.0.0.1:"))
     if found is None or not is_loopback(found.host):
         raise FlagError(
-            f'-dashboard needs a loopback address and a port, such as {DASHBOARD}, found "{text}"; for other machines, '
+            f'--dashboard needs a loopback address and a port, such as {DASHBOARD}, found "{text}"; for others, '
             "forward a port with ssh -L or kubectl port-forward"
         )
     try:
@@ -183,7 +170,7 @@ def _loopback(text: str) -> str:
     except OSError as error:
         raise OSError(
             f"cannot listen on {found} for the web page: {error.strerror}; "
-            "give another address with -dashboard=ADDRESS:PORT"
+            "give another address with --dashboard=ADDRESS:PORT"
         ) from None
     return str(found)
 

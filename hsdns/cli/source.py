@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from hsdns.cli.command import (
     CONTEXT,
@@ -31,6 +31,7 @@ from hsdns.cli.command import (
     KUBECONFIG,
     NO_CODE,
     Command,
+    Flag,
     FlagError,
     complain,
     flag,
@@ -49,16 +50,16 @@ NAME: Final = "built-in Corefile"  # in the position of an error
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 LOOPBACK: Final = ("127.0.0.1", "::1")
 DEMO: Final = "demo"  # the demo cluster, in flags
-SOURCE: Final = flag(
+SOURCE: Final = Flag.of(
     "where the cluster comes from: manifests PATH... (- is standard input), replay FILE [KEY=VALUE...], "
     "synthetic KEY=VALUE..., or demo, the demo cluster",
     "NAME [ARGUMENT...]",
 )
 SERVED: Final = SOURCE._replace(help=f"{SOURCE.help} (default: the demo cluster)")
-CONF: Final = flag(
+CONF: Final = Flag.of(
     'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"
 )
-FORWARD: Final = Position("-forward", 0, 0)
+FORWARD: Final = Position("--forward", 0, 0)
 Interfaces = Callable[[], Mapping[str, Sequence[str]]]
 
 
@@ -153,7 +154,7 @@ def check_upstreams(words: Sequence[str]) -> None:
         except CorefileError as error:
             raise FlagError(str(error)) from None
         if not found:
-            raise FlagError(f'-forward: "{word}" names no server; add a nameserver line to it')
+            raise FlagError(f'--forward: "{word}" names no server; add a nameserver line to it')
 
 
 def corefile_source(conf: object, text: str) -> CorefileSource:
@@ -180,11 +181,9 @@ def demo_folder() -> Path:
 
 def expect_demo() -> None:
     """Log no line about the object of the demo cluster that is invalid on purpose."""
-    logging.getLogger("hsdns.plugin.kubernetes").addFilter(_is_unexpected)
-
-
-def _is_unexpected(record: logging.LogRecord) -> bool:
-    return "Service broken/address:" not in record.getMessage()
+    logging.getLogger("hsdns.plugin.kubernetes").addFilter(
+        lambda record: "Service broken/address:" not in record.getMessage()
+    )
 
 
 def demo_manifests() -> bytes:
@@ -192,14 +191,14 @@ def demo_manifests() -> bytes:
     return b"\n---\n".join(each.read_bytes() for each in sorted(demo_folder().rglob("*.yaml")))
 
 
-_POSITION: Final = Position("-source", 0, 0)
+_POSITION: Final = Position("--source", 0, 0)
 
 
 class SourceOptions(Command):
     """A command that reads a cluster: from a source, or as a Corefile says."""
 
-    source: Annotated[list[str] | None, SERVED] = None
-    conf: Annotated[str | None, CONF] = None
+    source: list[str] | None = flag(None, SERVED)
+    conf: str | None = flag(None, CONF)
 
     def objects(self) -> tuple[Token, ...] | None:
         """The words of -source, None without it; raise FlagError."""
@@ -209,15 +208,10 @@ class SourceOptions(Command):
 class SourceCommand(SourceOptions):
     """A command that reads a cluster: from a source, as a Corefile says, or at the API server of a kubeconfig."""
 
-    source: Annotated[list[str] | None, SOURCE] = None
-    kubeconfig: Annotated[str, KUBECONFIG] = ""
-    context: Annotated[str, CONTEXT] = ""
-    no_code: Annotated[bool, NO_CODE] = False
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether code that the input names may run."""
-        return not self.no_code
+    source: list[str] | None = flag(None, SOURCE)
+    kubeconfig: str = flag("", KUBECONFIG)
+    context: str = flag("", CONTEXT)
+    no_code: bool = flag(False, NO_CODE)
 
     def objects(self) -> tuple[Token, ...] | None:
         """The words of -source, or of a kubeconfig; None without -source, -kubeconfig and -context; raise FlagError."""
@@ -239,7 +233,7 @@ class SourceCommand(SourceOptions):
 class ClusterCommand(SourceCommand):
     """A command that looks at a cluster, without flags at the first that there is (docs/command-line.md)."""
 
-    control: Annotated[str | None, CONTROL] = None
+    control: str | None = flag(None, CONTROL)
 
     def found(self) -> RunningServer | tuple[Token, ...] | None:
         """What the flags name, else the running server, else the cluster of this pod or of the kubeconfig.
@@ -279,7 +273,7 @@ def access_of(kubeconfig: str = "", context: str = "") -> tuple[str, ...]:
 
 def cluster_tokens(access: Sequence[str]) -> tuple[Token, ...]:
     """The source that is the API server of FILE and CONTEXT of a kubeconfig, or without them of this pod's cluster."""
-    position = Position("-kubeconfig", 0, 0)
+    position = Position("--kubeconfig", 0, 0)
     return tuple(Token(word, position) for word in ("kubeconfig", *access))
 
 
@@ -342,7 +336,7 @@ def find_kubeconfig(given: str = "", context: str = "") -> tuple[str, str]:
     found = [each for each in paths if os.path.isfile(each)]
     if not found:
         raise FlagError(
-            f"there is no kubeconfig {' and no '.join(paths)}; name one with -kubeconfig, or files with -source"
+            f"there is no kubeconfig {' and no '.join(paths)}; name one with --kubeconfig, or files with --source"
         )
     if not found[1:]:
         return found[0], context
@@ -361,12 +355,12 @@ def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
         words = ["manifests", str(demo_folder())]
     elif words[:1] == ["kubeconfig"]:
         raise FlagError(
-            "-source kubeconfig: a kubeconfig has its own flags; write -kubeconfig FILE, or -context NAME"
+            "--source kubeconfig: a kubeconfig has its own flags; write --kubeconfig FILE, or --context NAME"
         )
     if words[:1] == ["manifests"] and "-" in words[1:]:
         if conf == "stdin":
             raise FlagError(
-                "-conf stdin and -source manifests - would both read standard input; write one of them to a file"
+                "--conf stdin and --source manifests - would both read standard input; write one of them to a file"
             )
         _read_standard_input()
     return tuple(Token(word, _POSITION) for word in words)

@@ -13,14 +13,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from queue import Empty, SimpleQueue
-from textwrap import wrap
+from textwrap import TextWrapper, wrap
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from hsdns import colours
@@ -45,14 +46,10 @@ class Top(ServerCommand):
     name = "top"
     interrupted = ("", 0)
 
-    namespace: Annotated[str, flag("show only names of this namespace", "NAMESPACE", alias="n")] = (
-        ""
-    )
-    below: Annotated[str, flag("show only this name and those below it", "NAME", name="name")] = ""
-    once: Annotated[bool, flag("print one snapshot and exit, as without a terminal")] = False
-    o: Annotated[
-        str, OUTPUT._replace(help="format: text (default), or json, one line per snapshot")
-    ] = "text"
+    namespace: str = flag("", "show only names of this namespace", "NAMESPACE", alias="n")
+    below: str = flag("", "show only this name and those below it", "NAME", name="name")
+    once: bool = flag(False, "print one snapshot and exit, as without a terminal")
+    o: str = flag("text", OUTPUT, help="format: text (default), or json, one line per snapshot")
 
     def run(self) -> int:
         """Show them; raise ServerError once the server ends."""
@@ -164,16 +161,15 @@ def _is_quit(keys: int | None) -> bool:
     return not pressed or any(key in QUIT for key in pressed)
 
 
-NARROW: Final = 64  # columns below which only names and the most important values are shown
+_AFTER_DOT: Final = re.compile(r"(?<=\.)")
 
 
 class _Column(NamedTuple):
-    """A column to the right of the names: its title, width and style; `minor` ones are omitted on a narrow terminal."""
+    """A column to the right of the names: its title, width and style."""
 
     title: str
     width: int
     style: str = ""
-    minor: bool = False
     right: bool = True
 
 
@@ -205,7 +201,7 @@ def view(picture: Picture, place: str, width: int, height: int | None = None) ->
     most = _rows(sections, None if height is None else height - len(parts), width)
     for section, count in zip(sections, most, strict=True):
         if count is None or count > 0 or not section.rows:
-            parts += _drawn(section, count, is_narrow=width < NARROW)
+            parts += _drawn(section, count, width)
     return Group(*parts)
 
 
@@ -276,13 +272,13 @@ def _sections(picture: Picture) -> Iterable[_Section]:
     rrtype = _Column("type", 8, right=False)
     yield _Section(
         "Failing names, and why",
-        (rrtype, _Column("rcode", 9, "red", right=False), rate, _Column("ago", 8, minor=True)),
+        (rrtype, _Column("rcode", 9, "red", right=False), rate, _Column("ago", 8)),
         _failing(picture["failing"], picture["time"]),
         "no name has failed in the last 15 minutes",
     )
     yield _Section(
         "Active faults, and what they hit",
-        (_Column("hits", 8, "yellow"), _Column("left", 11, minor=True)),
+        (_Column("hits", 8, "yellow"), _Column("left", 11)),
         [
             _Row(
                 each["name"],
@@ -297,7 +293,7 @@ def _sections(picture: Picture) -> Iterable[_Section]:
     )
     yield _Section(
         "Changes, and the time from write to serving",
-        (_Column("record", 26, "green", right=False), _Column("ago", 8, minor=True), duration),
+        (_Column("record", 26, "green", right=False), _Column("ago", 8), duration),
         [
             _Row(
                 each["name"],
@@ -369,15 +365,12 @@ def _failing(found: Iterable[Picture], now: str) -> list[_Row]:
     ]
 
 
-def _drawn(section: _Section, count: int | None, *, is_narrow: bool) -> Iterable[RenderableType]:
+def _drawn(section: _Section, count: int | None, width: int) -> Iterable[RenderableType]:
     from rich.padding import Padding
     from rich.rule import Rule
     from rich.text import Text
 
-    shown = [at for at, each in enumerate(section.columns) if not (is_narrow and each.minor)]
-    columns = [section.columns[at] for at in shown]
-    if is_narrow:  # long records are folded, so that names are not
-        columns = [each._replace(width=min(each.width, 14)) for each in columns]
+    columns = section.columns
     rows = section.rows if count is None else section.rows[:count]
     left_out = "" if len(rows) == len(section.rows) else f" ({len(rows)} of {len(section.rows)})"
     yield Rule(Text(f"{section.title}{left_out}", style="bold"), align="left", style="dim")
@@ -386,10 +379,21 @@ def _drawn(section: _Section, count: int | None, *, is_narrow: bool) -> Iterable
         return
     yield _line("", [each.title for each in columns], columns, is_title=True)
     for name, cells, *below in rows:
-        yield _line(name, [cells[at] for at in shown], columns)
+        *above, last = _broken(name, columns, width)
+        yield from map(Text, above)
+        yield _line(last, cells, columns)
         for sentence, style in zip(below, ("cyan", "bold"), strict=True):
             if sentence:
                 yield Padding(Text(sentence, style=style), (0, 0, 0, 2))
+
+
+def _broken(name: str, columns: Sequence[_Column], width: int) -> list[str]:
+    """The lines of a name: it is beside its values, or, if it is too long, above them and broken after dots."""
+    if len(name) <= width - sum(each.width + 1 for each in columns):
+        return [name]
+    wrapper = TextWrapper(max(width, 1))
+    wrapper.wordsep_re = _AFTER_DOT
+    return [*wrapper.wrap(name), ""]
 
 
 def _line(
@@ -415,7 +419,7 @@ def _rows(sections: Sequence[_Section], lines: int | None, width: int) -> list[i
     if lines is None:
         return [None] * len(sections)
     counts = [0] * len(sections)
-    left = lines - sum(2 if not each.rows else 0 for each in sections)
+    left = lines - sum(1 + len(wrap(each.empty, width)) for each in sections if not each.rows)
     for is_first in (True, False):
         while True:
             before = left
@@ -425,7 +429,11 @@ def _rows(sections: Sequence[_Section], lines: int | None, width: int) -> list[i
                 # The first row also needs lines for the rule and the titles.
                 row = section.rows[counts[at]]
                 below = sum(len(wrap(text, max(width - 2, 1))) for text in (row.sentence, row.todo))
-                need = 1 + below + (0 if counts[at] else 2)
+                need = (
+                    len(_broken(row.name, section.columns, width))
+                    + below
+                    + (0 if counts[at] else 2)
+                )
                 if need <= left:
                     counts[at] += 1
                     left -= need

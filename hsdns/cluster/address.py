@@ -85,7 +85,8 @@ def address_of(name: Name) -> bytes | None:
     elif len(labels) == 34 and labels[-2:] == _IPV6:
         nibbles = labels[31::-1]
         if all(nibble in _NIBBLES for nibble in nibbles):
-            return pack_address(_ipv6_text(b"".join(nibbles).decode()))
+            digits = b"".join(nibbles).decode()
+            return pack_address(":".join(digits[at : at + 4] for at in range(0, 32, 4)))
     return None
 
 
@@ -95,7 +96,3 @@ def reverse_name(address: bytes) -> Name:
         return Name.from_labels([b"%d" % octet for octet in reversed(address)] + [*_IPV4])
     nibbles = reversed(address.hex().encode())
     return Name.from_labels([*(b"%c" % nibble for nibble in nibbles), *_IPV6])
-
-
-def _ipv6_text(digits: str) -> str:
-    return ":".join(digits[at : at + 4] for at in range(0, 32, 4))

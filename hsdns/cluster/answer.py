@@ -134,7 +134,8 @@ class ClusterAnswers:
             return self._positive(zone, *self.nameserver.records(zone))
         if qtype in (RRType.AXFR, RRType.IXFR):
             return unwritten(Rcode.REFUSED)
-        self._require(qname, zone, dependencies)
+        if not self.nameserver.is_default(qname, zone):
+            self.lookup.find(qname, zone, dependencies)  # raises NoSuchName
         return self._positive(zone, ())
 
     def is_missing(self, qname: Name, qtype: int, zone: Name) -> bool:
@@ -296,11 +297,6 @@ class ClusterAnswers:
         if found is None or isinstance(found, bytes) or not isinstance(found[0].first, Name):
             return ()
         return (RR(qname.lowered(), RRType.CNAME, self.ttl, found[0].first.lower),)
-
-    def _require(self, qname: Name, zone: Name, dependencies: Dependencies | None) -> None:
-        """For other types: raise NoSuchName unless the name exists."""
-        if not self.nameserver.is_default(qname, zone):
-            self.lookup.find(qname, zone, dependencies)
 
 
 _DEFAULT: Final = b"\2ns\3dns"

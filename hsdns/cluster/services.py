@@ -34,7 +34,7 @@ from hsdns.cluster.history import (
     Replaced,
     ServiceFacts,
 )
-from hsdns.cluster.objects import EndpointSlice, Service, ServiceImport
+from hsdns.cluster.objects import EndpointSlice, Event, Service, ServiceImport
 from hsdns.cluster.pack import (
     RejectedObjects,
     change_of,
@@ -276,6 +276,30 @@ class Services(SlicedValues):
                 settings.not_ready,
             )
 
+    def apply_first(self, events: Sequence[Event]) -> int:
+        """Apply what the events of a state that nothing reads yet begin with; return how many, 0 without compiled code.
+
+        It leaves to the other methods what they reject, and all that is not an addition.
+        """
+        if self._compiled is None or self._replaced.is_kept or self._rejected.is_pending:
+            return 0
+        count: int
+        count, timed = self._compiled.apply_first(events, self.cluster_ips.owners)
+        self.changes += count
+        for value, changed_at in timed:
+            self._time(value, changed_at)
+        return count
+
+    def _time(self, value: ServiceValue | None, changed_at: str) -> None:
+        """Observe how long a change of a slice took, if its time is known and it belongs to a Service."""
+        if (
+            self._programmed is not None
+            and changed_at
+            and value is not None
+            and value.kind is not None
+        ):
+            self._programmed(service_kind(value), changed_at, self._wall())
+
     def apply(self, found: Service | ReadService, gone: bool) -> bool:
         """Apply an event about a Service; return whether the serial of the cluster's zones changes."""
         change = self._change_of("Service", found, gone)
@@ -338,10 +362,8 @@ class Services(SlicedValues):
             of = event, "EndpointSlice", found.key[1], found.resource_version, changed_at
             parts = change.last_parts, change.parts
             self.history.note(Noted(self._wall(), key, *of, *parts))
-        if self._programmed is not None and changed_at:
-            value = self.values.get(owner or owner_of(found) or (b"", b""))
-            if value is not None and value.kind is not None:
-                self._programmed(service_kind(value), changed_at, self._wall())
+        if changed_at:
+            self._time(self.values.get(owner or owner_of(found) or (b"", b"")), changed_at)
         return change is not None and change.is_seen
 
     def _replace_parts(

@@ -218,6 +218,7 @@ class Store:
         replaced: Replaced | None = None,
     ) -> None:
         self.settings = settings
+        self._is_selective = (settings.labels, settings.namespace_labels) != (None, None)
         self.replaced = replaced = Replaced() if replaced is None else replaced
         self.rejected = RejectedObjects(warn, metrics)
         self._wall = wall
@@ -255,22 +256,29 @@ class Store:
 
     def apply(self, events: Sequence[Event]) -> None:
         """Apply a batch of events in one step."""
-        new_serial, counters = False, self._counters
-        left = len(events)
-        for event in events:
+        first, counters = self._apply_first(events), self._counters
+        new_serial, left = first > 0, len(events) - first
+        for event in events[first:]:
             left -= 1
             if is_read := self.serves:
                 counters.hold()
             try:
                 new_serial |= self._apply_event(event)
-                self._bump_all()
             finally:
                 if is_read:
+                    self._bump_all()
                     counters.release(more=left > 0)
             if self.services.unlisted:
                 self._unlist()
         self._publish(new_serial)
         self._pass_on(events)
+
+    def _apply_first(self, events: Sequence[Event]) -> int:
+        """Apply what the first state of a cluster begins with, if compiled code can; return the number of events."""
+        each = self.settings
+        if self.serves or each.noendpoints or each.multicluster or self._is_selective:
+            return 0
+        return self.services.apply_first(events)
 
     def _apply_event(self, event: Event) -> bool:
         """Apply one event; return whether the serial of the cluster's own zones changes."""
@@ -284,9 +292,8 @@ class Store:
             if self._unconfirmed or self.restored is not None:
                 return self._drop_unconfirmed()
             return False
-        settings, found = self.settings, as_read(event)
-        is_selective = settings.labels is not None or settings.namespace_labels is not None
-        gone = isinstance(event, Deleted) or (is_selective and not self.selects(found))
+        found = as_read(event)
+        gone = isinstance(event, Deleted) or (self._is_selective and not self.selects(found))
         new_serial = self._apply(found, gone)
         if self._unconfirmed:
             self._unconfirmed.discard(identity(found.whole))

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from hsdns.cluster.address import dashed
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name
+from hsdns.wire.rdata import address_to_text
 
 NO_PORT: Final = -1  # as in CoreDNS, for a Service or slice without a port number
 Key = tuple[bytes, bytes]  # namespace, name; lower case
@@ -208,6 +209,18 @@ class ServiceValue:
     def has_endpoints(self) -> bool:
         """Whether at least one endpoint is ready."""
         return any(part.host_count for part in self.slices)
+
+    @property
+    def told(self) -> dict[str, list[str]]:
+        """What istiod tells its agents: addresses by the label of an endpoint with a host name, "" for the Service."""
+        found = {"": [*map(address_to_text, self.cluster_ips)]}
+        for part in self.slices if self.kind == HEADLESS and self.ports != NO_PORTS else ():
+            for address, label in zip(
+                part.separate, part.own_labels, strict=False
+            ):  # names have none
+                for each in {b"", label}:
+                    found.setdefault(each.decode(), []).append(address_to_text(address))
+        return found
 
     @property
     def readiness(self) -> tuple[int, int]:

@@ -42,7 +42,7 @@ def other_side(options: Doctor, kubeconfig: str) -> Doctor:
             return replace(options, source=[word])
         if word == "-" or os.path.exists(word):
             return replace(options, source=["manifests", word])
-        raise FlagError(f'-against: there is no file "{word}", and {error}') from None
+        raise FlagError(f'--against: there is no file "{word}", and {error}') from None
     return replace(options, source=None, save=None, kubeconfig=kubeconfig, context=word)
 
 

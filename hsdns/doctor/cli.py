@@ -23,7 +23,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns import __version__
 from hsdns.cli.command import (
@@ -32,6 +32,7 @@ from hsdns.cli.command import (
     KUBECONFIG,
     OUTPUT,
     Contradiction,
+    Flag,
     FlagError,
     Progress,
     ReadingCommand,
@@ -67,11 +68,11 @@ LIMIT: Final = 60.0  # seconds from the start of the container to its end
 PAUSE: Final = 1.0  # seconds between two checks of it
 CALL: Final = 30.0  # seconds for one call of kubectl
 USER: Final = 65532  # as in the image
-FROM: Final = flag(
+FROM: Final = Flag.of(
     "also query the DNS servers from this pod, in an ephemeral container that kubectl adds",
     "NAMESPACE/POD",
 )
-IMAGE_FLAG: Final = flag(
+IMAGE_FLAG: Final = Flag.of(
     f"image of hsdns for that container (default: {IMAGE})", "IMAGE", name="image"
 )
 # The kubelet's reasons for an image that it cannot pull and keeps trying to pull.
@@ -88,49 +89,38 @@ class Doctor(ReadingCommand):
     most_words = ANY
     bad = BLIND
 
-    source: Annotated[
-        list[str] | None,
-        SOURCE._replace(
-            help="check files instead of a cluster: manifests PATH..., also of -save or kubectl (- is standard "
-            "input), or demo, the demo cluster"
-        ),
-    ] = None
-    within: Annotated[
-        str, flag("namespace of the target", "NAMESPACE", name="namespace", alias="n")
-    ] = ""
-    save: Annotated[
-        str | None, flag("write what was read to a file, for -source manifests", "FILE")
-    ] = None
-    kubeconfig: Annotated[str, KUBECONFIG] = ""
-    context: Annotated[str, CONTEXT] = ""
-    against: Annotated[
-        str | None,
-        flag(
-            "show how Services differ from those of another context, or of files as for -source, instead of findings",
-            "CONTEXT|FILE",
-        ),
-    ] = None
-    server: Annotated[
-        list[str], flag("DNS servers to query instead of the cluster's", "ADDRESS...")
-    ] = []
-    no_ask: Annotated[bool, flag("query no DNS server")] = False
-    recording: Annotated[
-        str | None,
-        flag("file of hsdns record, for what the search list costs (new rule HS176)", "FILE"),
-    ] = None
-    from_: Annotated[str | None, FROM] = None
-    image: Annotated[str, IMAGE_FLAG] = IMAGE
-    istioctl: Annotated[bool, istioctl.FLAG] = True
-    config: Annotated[str | None, FLAG] = None
-    preview: Annotated[bool, PREVIEW] = False
-    level: Annotated[str, LEVEL] = "warning"
-    o: Annotated[
-        str,
-        OUTPUT._replace(
-            help="format: text (default), wide for all findings, or json",
-            choices=(*OUTPUT.choices, "wide"),
-        ),
-    ] = "text"
+    source: list[str] | None = flag(
+        None,
+        SOURCE,
+        help="check files instead of a cluster: manifests PATH..., also of --save or kubectl (- is standard "
+        "input), or demo, the demo cluster",
+    )
+    within: str = flag("", "namespace of the target", "NAMESPACE", name="namespace", alias="n")
+    save: str | None = flag(None, "write what was read to a file, for --source manifests", "FILE")
+    kubeconfig: str = flag("", KUBECONFIG)
+    context: str = flag("", CONTEXT)
+    against: str | None = flag(
+        None,
+        "show how Services differ from those of another context, or of files as for --source, instead of findings",
+        "CONTEXT|FILE",
+    )
+    server: list[str] = flag([], "DNS servers to query instead of the cluster's", "ADDRESS...")
+    no_ask: bool = flag(False, "query no DNS server")
+    recording: str | None = flag(
+        None, "file of hsdns record, for what the search list costs (new rule HS176)", "FILE"
+    )
+    from_: str | None = flag(None, FROM)
+    image: str = flag(IMAGE, IMAGE_FLAG)
+    istioctl: bool = flag(True, istioctl.FLAG)
+    config: str | None = flag(None, FLAG)
+    preview: bool = flag(False, PREVIEW)
+    level: str = flag("warning", LEVEL)
+    o: str = flag(
+        "text",
+        OUTPUT,
+        help="format: text (default), wide for all findings, or json",
+        choices=(*OUTPUT.choices, "wide"),
+    )
 
     def run(self) -> int:
         """Diagnose, or compare two clusters."""
@@ -142,10 +132,10 @@ class Doctor(ReadingCommand):
             is_used = each == "kubeconfig" and self.against is not None
             if self.source is not None and each in self.given and not is_used:
                 raise FlagError(
-                    f"-{each} is for a cluster that is read, and -source reads files; leave one of them out"
+                    f"--{each} is for a cluster that is read, and --source reads files; leave one of them out"
                 )
         if self.from_ is not None and not self.runs_code:
-            raise FlagError("-from runs kubectl, and -no-code nothing; leave one of them out")
+            raise FlagError("--from runs kubectl, and --no-code nothing; leave one of them out")
         try:
             return self._diagnose() if self.against is None else self._compare()
         except ValueError as error:
@@ -279,15 +269,15 @@ class Doctor(ReadingCommand):
         if source[0] != "manifests" or not source[1:]:
             found = " ".join(source)
             raise FlagError(
-                f'-source of hsdns doctor is manifests PATH... or {DEMO}, found "{found}"'
-                + (f"; write -source manifests {found}" if os.path.exists(source[0]) else "")
+                f'--source of hsdns doctor is manifests PATH... or {DEMO}, found "{found}"'
+                + (f"; write --source manifests {found}" if os.path.exists(source[0]) else "")
             )
         listed = read_paths(source[1:])
         for each in listed.problems:
-            raise FlagError(f"-source manifests {each}")
+            raise FlagError(f"--source manifests {each}")
         complain(*listed.remarks)
         if not listed.files:
-            raise FlagError(f"-source {' '.join(source)}: there is no manifest")
+            raise FlagError(f"--source {' '.join(source)}: there is no manifest")
         return listed.files
 
     def _recorded(self) -> dict[str, Any]:
@@ -295,7 +285,7 @@ class Doctor(ReadingCommand):
         if self.recording is None:
             return {}
         if not self.preview:
-            raise FlagError("-recording is for HS176, which is a new rule; add -preview")
+            raise FlagError("--recording is for HS176, which is a new rule; add --preview")
         from hsdns.doctor.search_cost import recorded_queries
 
         return recorded_queries(self.recording)
@@ -306,7 +296,7 @@ class Doctor(ReadingCommand):
 
         servers, runs_code = given_servers(self.server), self.runs_code
         if servers and self.no_ask:
-            raise FlagError("-server and -no-ask exclude each other; leave one out")
+            raise FlagError("--server and --no-ask exclude each other; leave one out")
         view = pod_view(self)
 
         def add(read: DumpRead, dump: ClusterDump) -> None:
@@ -387,7 +377,7 @@ def find_analysis(
     words = istioctl.of_cluster(options_of(access), namespace)
     try:
         if not runs:
-            raise istioctl.NotRun("left out by -istioctl=false")
+            raise istioctl.NotRun("left out by --istioctl=false")
         messages = json.loads(istioctl.analysis(words))
         if messages is not None and not isinstance(messages, list):
             raise ValueError
@@ -501,7 +491,7 @@ class PodView(NamedTuple):
         except ValueError:
             found = None
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            raise NotAsked(f"the container in {self} did not print JSON of hsdns ask; see -image")
+            raise NotAsked(f"the container in {self} did not print JSON of hsdns ask; see --image")
         return found
 
     def _pod(self) -> dict[str, Any]:
@@ -548,13 +538,13 @@ class PodView(NamedTuple):
                     return
                 raise NotAsked(
                     f"the container {container} in {self} failed with status {ended.get('exitCode')} "
-                    f"({ended.get('reason')}); see kubectl logs, and -image"
+                    f"({ended.get('reason')}); see kubectl logs, and --image"
                 )
             why = str(_mapping(status, "state", "waiting").get("reason") or why)
             if why in _NO_IMAGE:
                 raise NotAsked(
                     f"the node of {self} does not get the image {self.image} ({why}); load it there, or name another "
-                    "one with -image"
+                    "one with --image"
                 )
             if clock() >= deadline:
                 state = f" ({why})" if why else ""
@@ -590,14 +580,14 @@ def pod_view(options: Doctor) -> PodView | None:
     path = options.from_
     if path is None:
         if "image" in options.given:
-            raise FlagError("-image is that of the container of -from; add -from")
+            raise FlagError("--image is that of the container of --from; add --from")
         return None
     namespace, slash, name = path.removeprefix("pod/").partition("/")
     if not slash or not namespace or not name or "/" in name:
-        files = f"; files are read with -source manifests {path}" if os.path.exists(path) else ""
-        raise FlagError(f'-from needs NAMESPACE/POD, found "{path}"{files}')
+        files = f"; files are read with --source manifests {path}" if os.path.exists(path) else ""
+        raise FlagError(f'--from needs NAMESPACE/POD, found "{path}"{files}')
     if options.no_ask:
-        raise FlagError("-from and -no-ask exclude each other; leave one out")
+        raise FlagError("--from and --no-ask exclude each other; leave one out")
     return PodView(namespace, name, options.image, (), options.server)
 
 

@@ -293,7 +293,7 @@ def summary(shown: Shown) -> str:
         counts.append(f"{found_costs} {verbs}")
     counts = counts or ["no findings"]
     if shown.below:
-        counts.append(f"{shown.below} more below the -level")
+        counts.append(f"{shown.below} more below the --level")
     if found.mesh:
         counts.append(f"{len(found.mesh)} of istioctl")
     if found.silenced:

@@ -137,14 +137,14 @@ def recorded_queries(path: str) -> dict[str, Any]:
                     denied = each.rcode == "NXDOMAIN"
                     costs.add(each.at, each.client, each.name, each.type, is_denied=denied)
     except BadRecording as error:
-        raise FlagError(f"-recording: {error}") from None
+        raise FlagError(f"--recording: {error}") from None
     except OSError as error:
         raise FlagError(
-            f"-recording {path}: it cannot be read: {error.strerror or error}"
+            f"--recording {path}: it cannot be read: {error.strerror or error}"
         ) from None
     if not costs.clients:
         raise FlagError(
-            f"-recording {path}: it has no queries; record without -queries=false while clients look names up"
+            f"--recording {path}: it has no queries; record without --queries=false while clients look names up"
         )
     return {
         "apiVersion": "hsdns.io/v1",

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 from ipaddress import ip_address
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
@@ -37,8 +38,8 @@ from urllib.parse import urlencode
 from hsdns.apiserver.transport import Transport, Unreachable
 from hsdns.ask.cli import read_servers
 from hsdns.ask.names import Word
-from hsdns.ask.question import NoReply, Refused, ask
-from hsdns.audit.report import record_texts
+from hsdns.ask.question import NoReply, ask, ask_all
+from hsdns.audit.report import differences
 from hsdns.audit.run import replicas
 from hsdns.cli.control_path import sockets
 from hsdns.cli.offline import CannotTell, config_map_of, configure, connect, reading
@@ -86,16 +87,18 @@ TRIES: Final = 2  # a datagram may be lost
 T = TypeVar("T")
 LOOKS: Final = 6  # queries for an answer that is not right
 PAUSE: Final = 0.2  # seconds between two of them
+METRICS_PORT: Final = 9153  # of a Pod, as in CoreDNS's Deployment
+_HITS: Final = re.compile(r'^hsdns_fault_hits_total\{rule="([^"]*)"\} (\S+)', re.MULTILINE)
 AT_ONCE: Final = 16  # servers
 NEEDED: Final = ("services", "endpointslices", "namespaces")  # to compute right answers
-NO_SERVICE: Final = "no Service for DNS is known (kube-system/kube-dns); name servers with -server"
+NO_SERVICE: Final = "no Service for DNS is known (kube-system/kube-dns); name servers with --server"
 UNREACHED: Final = (
     "no pod of the cluster's DNS can be reached from here, as is usual outside of the cluster; "
-    "run it on a node or in a pod, or name servers with -server"
+    "run it on a node or in a pod, or name servers with --server"
 )
 UNKNOWN: Final = (
     "no DNS server has answered with an address that only this cluster has, so the answers may be those of something "
-    "between, or of another cluster; run it in a pod, or name servers with -server"
+    "between, or of another cluster; run it in a pod, or name servers with --server"
 )
 # What shapes answers, but for pods, whose names are not queried.  Others wrote the rest, for files of another machine.
 _KEPT: Final = frozenset({*SHAPING, "labels", "namespace_labels"} - {"pods"})
@@ -119,7 +122,7 @@ class NotAsked(Exception):
 
 def given_servers(words: Sequence[str]) -> list[DnsServer]:
     """The servers of -server; raise FlagError."""
-    return [DnsServer(GIVEN, "-server", host, port) for host, port in read_servers(words)]
+    return [DnsServer(GIVEN, "--server", host, port) for host, port in read_servers(words)]
 
 
 def find_answers(
@@ -140,7 +143,7 @@ def find_answers(
     needed = NEEDED[: 2 if target else 3]  # a namespace with objects is there
     lacking = next((unread[each] for each in needed if each in unread), "")
     if lacking or not asks:
-        return [], {ANSWERS: lacking if asks else "left out by -no-ask"}
+        return [], {ANSWERS: lacking if asks else "left out by --no-ask"}
     items = list(_dns_objects(objects, target.partition("/")[0]))
     try:
         answers, why = ask_servers(items, access, target, given, view, runs_code=runs_code)
@@ -234,7 +237,7 @@ def _seen(
     except PodNotAsked as error:
         return [], str(error)
     except (KeyError, TypeError, ValueError):
-        return [], f"the container in {view} runs another version of hsdns ask; see -image"
+        return [], f"the container in {view} runs another version of hsdns ask; see --image"
 
 
 def judged(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -415,44 +418,35 @@ def _look(
     sleep: Callable[[float], None],
 ) -> dict[str, Any]:
     """The answers of a server to all questions, until it is silent."""
-    drawn, answers, silence, refused = random.Random(), [], "", False
-    for number, question in enumerate(questions):
-        try:
-            answers.append(_answer(server, question, partial(expected, number), drawn, sleep))
-        except NoReply as error:
-            name = f"{question.name.to_text()} {type_to_text(question.qtype)}"
-            silence = f"{error}, when queried for {name}{_rules_at(server, question)}"
-            refused = isinstance(error, Refused)
-            break
-    is_known = any(map(is_proof, questions, answers))
-    return server_object(*server, answers, silence, refused=refused, is_known=is_known)
+    drawn = random.Random()
+    named = {word_of(each).replace("/", " "): number for number, each in enumerate(questions)}
 
+    def look(number: int) -> dict[str, Any]:
+        def ask_once() -> dict[str, Any]:
+            before, query = expected(number), questions[number].query()
+            reply = ask(server.host, server.port, query, EACH, drawn, TRIES)
+            said, usable = answer_of(reply.rcode, reply.answer), is_usable(reply, query)
+            both = before, expected(number)
+            return answer_object(questions[number], said, both, is_usable=usable)
 
-def _answer(
-    server: DnsServer,
-    question: Question,
-    expected: Callable[[], Answer | None],
-    drawn: random.Random,
-    sleep: Callable[[float], None],
-) -> dict[str, Any]:
-    """A right answer, or the last one; raise NoReply."""
+        return settled(ask_once, lambda looked: looked["right"] is True, sleep)
 
-    def ask_once() -> tuple[Answer, Answer | None, bool]:
-        before = expected()
-        query = question.query()
-        reply = ask(server.host, server.port, query, EACH, drawn, TRIES)
-        right = expected()
-        said = answer_of(reply.rcode, reply.answer)
-        both = before if right is not None else None, right
-        return said, right, is_usable(reply, query) and is_right(said, both)
-
-    said, right, found = settled(ask_once, lambda looked: looked[2], sleep)
-    answer = answer_object(question, said, right, is_right=found)
-    return answer if found else {**answer, "faults": _rules_at(server, question)}
+    answers, silence = ask_all(named, look)
+    wrong = [number for number, each in enumerate(answers) if not each["right"]]
+    if wrong:
+        answers[wrong[0]]["faults"] = _rules_at(server, questions[wrong[0]])
+    if silence["silence"] and not silence["refused"]:
+        silence["silence"] = f"{silence['silence']}{_rules_at(server, questions[len(answers)])}"
+    # Its addresses are right, and only this cluster has them.
+    is_known = any(
+        question.group == OWN and each["right"] is True and each["records"] > 0
+        for question, each in zip(questions, answers, strict=False)
+    )
+    return server_object(server, answers, silence, is_known=is_known)
 
 
 def _rules_at(server: DnsServer, question: Question) -> str:
-    """The rules of faults that hit a question to a server that runs here, as the end of a sentence, or ""."""
+    """The rules of faults that hit a question, as the end of a sentence, or ""; why a Pod's are not known."""
     for path in sockets():
         with suppress(ServerError):
             running = find(str(path))
@@ -460,7 +454,28 @@ def _rules_at(server: DnsServer, question: Question) -> str:
                 name, qtype = question.name.to_text(), type_to_text(question.qtype)
                 rules = running.get(f"/v1/explain?{urlencode({'name': name, 'type': qtype})}")
                 return "".join(f"; {each}" for each in rules.get("faults", ()))
-    return ""
+    if server.role != POD:
+        return ""
+    try:
+        if before := _hits(server.host):
+            with suppress(NoReply):
+                ask(server.host, server.port, question.query(), EACH, random.Random())
+            risen = sorted(dict(_hits(server.host).items() - before.items()))
+            return "".join(
+                f'; fault rule "{each}" may hit this query: its hits rose with it' for each in risen
+            )
+        return ""
+    except (OSError, HTTPException):
+        where = f"{server.host} port {METRICS_PORT}"
+        return f"; whether a fault rule hits it is not known, as there are no metrics at {where}"
+
+
+def _hits(host: str) -> dict[str, str]:
+    """The hits of each fault rule, as the metrics of a server have them; raise OSError or HTTPException."""
+    with closing(HTTPConnection(host, METRICS_PORT, timeout=EACH)) as connection:
+        connection.request("GET", "/metrics")
+        page = connection.getresponse().read().decode("utf-8", "replace")
+    return dict(_HITS.findall(page))
 
 
 def settled(
@@ -484,50 +499,42 @@ VIEW: Final = "view"  # the role of servers that were queried from a Pod
 
 
 def server_object(
-    role: str,
-    about: str,
-    host: str,
-    port: int,
+    server: DnsServer,
     answers: Sequence[Mapping[str, Any]],
-    silence: str,
+    silence: Mapping[str, object],
     *,
-    refused: bool,
     is_known: bool,
 ) -> dict[str, Any]:
-    """A server with its answers; `silence` is why it got no further queries.
+    """A server with its answers, and why it got no further queries, as ask_all() returns it.
 
     `is_known`: whether the answers are known to be those of this cluster's DNS.
     """
     return {
         "apiVersion": "hsdns.io/v1",
         "kind": DNS_SERVER,
-        "metadata": {"name": host},
-        "role": role,
-        "about": about,
-        "address": f"{host} port {port}",
+        "metadata": {"name": server.host},
+        "role": server.role,
+        "about": server.about,
+        "address": str(server),
         "answers": list(answers),
-        "silence": silence,
-        "refused": refused,
+        **silence,
         "known": is_known,
     }
 
 
-def is_proof(question: Question, answer: Mapping[str, Any]) -> bool:
-    """Whether an answer shows that it is of this cluster: its addresses are right, and only this cluster's."""
-    return question.group == OWN and answer["right"] is True and answer["records"] > 0
-
-
-def is_right(said: Answer, expected: Sequence[Answer | None]) -> bool:
-    """Whether an answer is one of those that were right at some time; without any, whether it is not a failure."""
-    if any(each is None for each in expected):  # the objects do not determine it
-        return said.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
-    return any(said.says(each) for each in expected)
-
-
 def answer_object(
-    question: Question, said: Answer, right: Answer | None, *, is_right: bool
+    question: Question, said: Answer, expected: Sequence[Answer | None], *, is_usable: bool = True
 ) -> dict[str, Any]:
-    """An answer, with its missing and its extra records."""
+    """An answer, with its missing and its extra records.
+
+    It is right if it is one of those that were right at some time, the last one now; without any, if it is no failure.
+    """
+    right = expected[-1]
+    if None in expected:  # the objects do not determine it
+        is_right = said.rcode in (Rcode.NOERROR, Rcode.NXDOMAIN)
+    else:
+        is_right = any(map(said.says, expected))
+    is_right = is_right and is_usable
     found: dict[str, Any] = {
         "name": question.name.to_text(),
         "type": type_to_text(question.qtype),
@@ -537,8 +544,7 @@ def answer_object(
     }
     if not is_right and right is not None:
         found["expected"] = rcode_to_text(right.rcode)
-        found["lacks"] = record_texts(right.records - said.records)
-        found["has"] = record_texts(said.records - right.records)
+        found["lacks"], found["has"] = differences(said, right)
     return found
 
 
@@ -570,13 +576,10 @@ def seen_from(
                 for rrtype, rdata in each["records"]
             ]
             said = answer_of(rcode_from_text(each["rcode"]), records)
-            right = is_right(said, (before[number], after[number]))
-            answers.append(answer_object(question, said, after[number], is_right=right))
-        host, port, silence = server["host"], int(server["port"]), str(server["silence"])
-        refused = server["refused"] is True
-        found.append(
-            server_object(VIEW, about, host, port, answers, silence, refused=refused, is_known=True)
-        )
+            answers.append(answer_object(question, said, (before[number], after[number])))
+        silence = {"silence": str(server["silence"]), "refused": server["refused"] is True}
+        of = DnsServer(VIEW, about, server["host"], int(server["port"]))
+        found.append(server_object(of, answers, silence, is_known=True))
     return found
 
 

@@ -28,7 +28,7 @@ import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -71,7 +71,7 @@ STATUSES: Final = {
     "does not resolve": 1,
     "could not tell": UNKNOWN,
 }
-NO_HISTORY: Final = "-history needs a running server; leave out -source and -conf"
+NO_HISTORY: Final = "--history needs a running server; leave out --source and --conf"
 
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
@@ -83,44 +83,38 @@ FLAGS: Final = ("program", "through", "search", "ndots", "resolv-conf", "from", 
 class AskerCommand(ClusterCommand):
     """A command with flags for the client of a lookup."""
 
-    namespace: Annotated[str, IN_NAMESPACE] = ""
+    namespace: str = flag("", IN_NAMESPACE)
 
-    program_: Annotated[
-        str,
-        flag(
-            f"program whose lookup is shown, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
-            "NAME",
-        ),
-    ] = ""
-    through: Annotated[
-        str, flag(f"what passes its queries on: {', '.join(FORWARDERS)} (default: nothing)", "NAME")
-    ] = ""
-    search: Annotated[
-        str, flag("search domains in place of those of resolv.conf", "DOMAIN,...")
-    ] = ""
-    ndots: Annotated[
-        int | None, flag("ndots in place of that of resolv.conf", "N", what="number", high=15)
-    ] = None
-    resolv_conf: Annotated[
-        str,
-        flag("resolv.conf to use (default /etc/resolv.conf); with -from, that of the node", "FILE"),
-    ] = ""
-    from_: Annotated[
-        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NAMESPACE/POD")
-    ] = ""
-    cluster_dns: Annotated[
-        str,
-        flag("with -from: nameserver the kubelet writes (default: of Service kube-dns)", "ADDRESS"),
-    ] = ""
+    program_: str = flag(
+        "",
+        f"program whose lookup is shown, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
+        "NAME",
+    )
+    through: str = flag(
+        "", f"what passes its queries on: {', '.join(FORWARDERS)} (default: nothing)", "NAME"
+    )
+    search: str = flag("", "search domains in place of those of resolv.conf", "DOMAIN,...")
+    ndots: int | None = flag(
+        None, "ndots in place of that of resolv.conf", "N", what="number", high=15
+    )
+    resolv_conf: str = flag(
+        "", "resolv.conf to use (default /etc/resolv.conf); with --from, the node's", "FILE"
+    )
+    from_: str = flag(
+        "", "pod whose resolv.conf is used, as the kubelet writes it", "NAMESPACE/POD"
+    )
+    cluster_dns: str = flag(
+        "", "with --from: nameserver of the pod (default: of Service kube-dns)", "ADDRESS"
+    )
 
     def asking(self) -> LookupQuestion:
         """The lookup that the words and flags describe; raise FlagError."""
         from hsdns.explanation.question import LookupQuestion, read_name, read_through
 
         if "cluster-dns" in self.given and "from" not in self.given:
-            raise FlagError("-cluster-dns is for a pod; add -from NAMESPACE/POD, or leave it out")
+            raise FlagError("--cluster-dns is for a pod; add --from NAMESPACE/POD, or leave it out")
         if "from" in self.given and not self.from_:
-            raise FlagError("-from needs a namespace and a pod, as in shop/web-0")
+            raise FlagError("--from needs a namespace and a pod, as in shop/web-0")
         if self.word.kind == "address" and [each.upper() for each in self.words[1:]] == ["PTR"]:
             self.words = [read_name(*self.words)[0], "PTR"]
         name, types = self.name_and_types()
@@ -186,7 +180,7 @@ class AskerCommand(ClusterCommand):
                 return file.read()
         except OSError as error:
             raise FlagError(
-                f"{path} cannot be read: {error.strerror}; give a resolv.conf with -resolv-conf"
+                f"{path} cannot be read: {error.strerror}; give a resolv.conf with --resolv-conf"
             ) from None
 
 
@@ -198,22 +192,15 @@ class Explain(AskerCommand):
     most_words = ANY
     bad = UNKNOWN
 
-    conf: Annotated[
-        str | None,
-        source.CONF._replace(
-            help='Corefile whose server blocks answer, "stdin" for standard input'
-        ),
-    ] = None
-    history: Annotated[
-        bool, flag("show the last changes behind the name, which a running server remembers")
-    ] = False
-    server: Annotated[
-        str | None, flag("also query this server, and show where it differs", "ADDRESS")
-    ] = None
-    port: Annotated[int, flag("port of -server (default 53)", "PORT", name="p", low=1)] = 53
-    o: Annotated[
-        str, OUTPUT._replace(help="format: text, a tree for a terminal (default), or json")
-    ] = "text"
+    conf: str | None = flag(
+        None, source.CONF, help='Corefile whose server blocks answer, "stdin" for standard input'
+    )
+    history: bool = flag(
+        False, "show the last changes behind the name, which a running server remembers"
+    )
+    server: str | None = flag(None, "also query this server, and show where it differs", "ADDRESS")
+    port: int = flag(53, "port of --server (default 53)", "PORT", name="p", low=1)
+    o: str = flag("text", OUTPUT, help="format: text, a tree for a terminal (default), or json")
 
     def run(self) -> int:
         """Explain it; a name that does not resolve is a status of its own."""
@@ -258,7 +245,7 @@ class Explain(AskerCommand):
         for other in ("server", "history"):
             if other in self.given:
                 raise FlagError(
-                    f"-{other} is for one question, and -{given} for a whole lookup; leave one of them out"
+                    f"--{other} is for one question, and --{given} for a whole lookup; leave one of them out"
                 )
         return self.asking()
 
@@ -268,7 +255,7 @@ class Explain(AskerCommand):
 
         if self.server is None:
             if "p" in self.given:
-                raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
+                raise FlagError("-p is the port of --server; add --server ADDRESS, or leave -p out")
             return None
         [found] = read_servers([self.server], self.port)
         return found
@@ -445,7 +432,7 @@ def explain_running(
     except NoSuchPage:
         raise ServerError(
             f"the server at {server.path} is hsdns {server.version}, which cannot explain; "
-            "start this hsdns in its place, or read a source with -source or -conf"
+            "start this hsdns in its place, or read a source with --source or --conf"
         ) from None
     try:
         if found.get("version") != VERSION:

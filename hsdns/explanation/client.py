@@ -25,7 +25,7 @@ from hsdns.corefile.tree import did_you_mean
 from hsdns.explanation.question import LookupQuestion, QuestionError, overridden
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.resolver import MODELS, model_of, usual
-from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders import class_of
 from hsdns.resolver.forwarders.coredns import NodeLocalDns
 from hsdns.resolver.forwarders.forwarder import NOTHING, Between, Forwarder
 from hsdns.resolver.model import (
@@ -450,7 +450,7 @@ UNREAD_POLICIES: Final = (
 )
 ISTIO_PROXY: Final = "istio-proxy"
 SIDECAR: Final = (
-    "it has a sidecar of Istio; if that captures DNS, look the name up with -through istio"
+    "it has a sidecar of Istio; if that captures DNS, look the name up with --through istio"
 )
 _NAMESPACE: Final = "kube-system"
 _KUBE_DNS: Final = (pack_label(_NAMESPACE), pack_label("kube-dns"))
@@ -466,8 +466,8 @@ async def find_pod(
     """
     namespace, slash, name = path.partition("/")
     if not (namespace and slash and name) or "/" in name:
-        raise QuestionError(f'-from needs a namespace and a pod, as in shop/web-0, found "{path}"')
-    block, reading = await _read_pod(configuration, "-from", path, in_watch)
+        raise QuestionError(f'--from needs a namespace and a pod, as in shop/web-0, found "{path}"')
+    block, reading = await _read_pod(configuration, "--from", path, in_watch)
     server, told = _cluster_dns(block, given, reading)
     domain, dns = _domain_of([block]), _dns_of(reading.spec, namespace, path)
     remarks = [f"the cluster's DNS is {server}, {told}"]
@@ -610,13 +610,13 @@ async def client_of(
         pod, text = None, node
     text = overridden(text, asking.search, asking.ndots)
     through = Between(asking.through)
-    if through.name and FORWARDERS[through.name].captures:
+    if class_of(through.name).captures:
         known = [each.registry(domain) for each in blocks]
         through = Between(
             through.name, {name: found for each in known for name, found in each.items()}
         )
     is_cached = pod is not None and pod.has_cache and not through.name
-    if pod is not None and (is_cached or through.name == NodeLocalDns.name):
+    if pod is not None and (is_cached or class_of(through.name).splits):
         of_node = "".join(f"nameserver {each}\n" for each in nameservers(node) or ["node"])
         own = f"nameserver {pod.server}\n{of_node}"
         through = Between(NodeLocalDns.name, text=own, domain=pod.domain)
@@ -640,7 +640,7 @@ def _cluster_dns(block: Kubernetes, given: str, reading: PodReading) -> tuple[st
         try:
             return str(ip_address(given)), "as given"
         except ValueError:
-            raise QuestionError(f'-cluster-dns needs an IP address, found "{given}"') from None
+            raise QuestionError(f'--cluster-dns needs an IP address, found "{given}"') from None
     if reading.cluster_dns:
         return reading.cluster_dns, "clusterDNS in ConfigMap kube-system/kubelet-config"
     value = block.store.services.values.get(_KUBE_DNS)  # type: ignore[arg-type]  # both are labels
@@ -653,7 +653,7 @@ def _cluster_dns(block: Kubernetes, given: str, reading: PodReading) -> tuple[st
     if isinstance(block.source, ApiServer) and not unread:
         raise QuestionError(
             "there is no Service kube-system/kube-dns with a cluster IP, so the address that the kubelet writes "
-            "is not known; give it with -cluster-dns ADDRESS"
+            "is not known; give it with --cluster-dns ADDRESS"
         )
     return USUAL_DNS, f"as usual: {unread or 'no Service kube-system/kube-dns'}"
 

@@ -26,7 +26,7 @@ from hsdns.explanation.client import (
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.question import LookupQuestion
 from hsdns.explanation.report import AskerReport, Explanation, NeededChange, Outcome
-from hsdns.resolver.forwarders.istio import service_of
+from hsdns.resolver.forwarders.istio import told_of
 from hsdns.resolver.model import STILL_WAITING, UNSEEN, Packet, wire_of
 from hsdns.resolver.report import LookupReport
 from hsdns.wire import printable
@@ -241,7 +241,7 @@ def _known(asker: Client, shown: LookupReport) -> dict[str, str]:
     """The whole names of Services for names that a forwarder answers by itself."""
     registry, passed = asker.through.registry, {each.name for each in shown.passed}
     own = [each.name for each in shown.queries if each.name not in passed and registry]
-    return {each: service_of(each, shown.search, registry) or each for each in own}
+    return {each: told_of(each, shown.search, registry)[0] or each for each in own}
 
 
 def _decisive(

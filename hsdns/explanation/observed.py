@@ -297,7 +297,7 @@ class Doubt(NamedTuple):
 
 NO_FORWARD: Final = (
     "{} is outside of the cluster, and the built-in Corefile has no server for it; "
-    "name the Corefile of the cluster with -conf"
+    "name the Corefile of the cluster with --conf"
 )
 
 

@@ -282,9 +282,7 @@ class Batch:
         self._batches += 1
         lengths = self._lengths[:count].tolist()
         if table is None:
-            return [
-                self._miss(index, length) for index, length in zip(_INDEXES, lengths, strict=False)
-            ]
+            return [self._miss(*each) for each in zip(_INDEXES, lengths, strict=False)]
         begin = time.monotonic_ns()
         now = begin / 1_000_000_000
         inbox, may_be_ipv6, answer = self._inbox.octets, self._may_be_ipv6, table.answer
@@ -293,9 +291,10 @@ class Batch:
         replies: list[bytes] = []
         kinds: list[int] = []
         for index, start, length in zip(_INDEXES, _STARTS, lengths, strict=False):
-            found = answer(inbox[start : start + length], None, now)
+            query = inbox[start : start + length]
+            found = answer(query, None, now)
             if found is None:
-                misses.append(self._miss(index, length))
+                misses.append(self._miss(index, length, query))
                 continue
             reply, kind = found
             if may_be_ipv6:
@@ -311,7 +310,7 @@ class Batch:
             self._send_hits(hits, replies)
             if table.logs or (table.tap is not None and table.tap.mode):
                 described = [
-                    (*self._received_as(index, lengths[index]), reply)
+                    (*self._miss(index, lengths[index])[:2], reply)
                     for index, reply in zip(hits, replies, strict=True)
                 ]
                 table.note_hits(described, kinds, time.monotonic_ns(), duration)
@@ -334,16 +333,13 @@ class Batch:
         sender = self._sender
         return BatchStatistics(self._received, sender.sent, self._batches, dict(sender.errors))
 
-    def _received_as(self, index: int, length: int) -> tuple[bytes, bytes]:
+    def _miss(self, index: int, length: int, query: bytes = b"") -> Miss:
         start, name = index * _STRIDE, index * _NAME_STRIDE
-        return (
-            self._inbox.octets[start : start + length],
+        return Miss(
+            query or self._inbox.octets[start : start + length],
             self._names.octets[name : name + self._name_len],
+            self._control(index) if self._wildcard else b"",
         )
-
-    def _miss(self, index: int, length: int) -> Miss:
-        control = self._control(index) if self._wildcard else b""
-        return Miss(*self._received_as(index, length), control)
 
     def _control(self, index: int) -> bytes:
         start = index * CONTROL_ROOM

@@ -168,27 +168,27 @@ def lower_size(form: Form, max_payload: int) -> Form:
     return _new(Form, (tail, variant, opt, max_payload, do))
 
 
-def read_query(query: bytes) -> PlainQuery | None:
-    """Parse a query; None if it is not plain."""
-    size = len(query)
-    header = HEADERS.get(query[2:12])
-    if header is None or not MIN_PLAIN_LEN <= size <= MAX_PLAIN_LEN:
-        return None
-    at = HEADER_LEN
+def end_of_question(query: bytes) -> int:
+    """Where the question ends whose name has labels that any plain query may have; 0 if there is none."""
+    size, at = len(query), HEADER_LEN
+    if not MIN_PLAIN_LEN <= size <= MAX_PLAIN_LEN:
+        return 0
     try:
         while length := query[at]:
             if length > MAX_LABEL_LEN:
-                return None
+                return 0
             at += 1 + length
     except IndexError:
+        return 0
+    return at + 5 if HEADER_LEN < at < HEADER_LEN + MAX_NAME_LEN and at + 5 <= size else 0
+
+
+def read_query(query: bytes) -> PlainQuery | None:
+    """Parse a query; None if it is not plain."""
+    header, end = HEADERS.get(query[2:12]), end_of_question(query)
+    if header is None or query[end - 2 : end] != _CLASS_IN:
         return None
-    end = at + 5
-    if (
-        not HEADER_LEN < at < HEADER_LEN + MAX_NAME_LEN
-        or end > size
-        or query[at + 3 : end] != _CLASS_IN
-    ):
-        return None
+    size, at = len(query), end - 5
     variant = header.variant
     bits = KEY_CD if variant & VARIANT_CD else 0
     if not variant & VARIANT_EDNS:

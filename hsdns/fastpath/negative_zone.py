@@ -66,7 +66,7 @@ class NegativeZone:
         max_payload: int,
         no_edns: bool,
     ) -> None:
-        self.zone = zone
+        self.zone, self.services = zone, _SERVICES + zone
         self._max_payload = max_payload
         self._no_edns = no_edns
         self._template: SoaTemplate | None = None

@@ -1,6 +1,6 @@
 """The answer table of one listener: from the octets of a query to the octets of its reply.
 
-Path: step 2; batch.py calls it for datagrams, server/transport/tcp.py calls lookup() for TCP.  Twin of
+Path: step 2; batch.py calls it for datagrams, server/transport/tcp.py calls answer_framed() for TCP.  Twin of
 native/src/table.rs.
 Rule 1: an entry is a hit only while all counters that it was computed from have the values that they had (versions.py).
 Rule 2: an entry takes precedence over a negative zone.  A stale entry counts as missing; it keeps its place until it is
@@ -24,13 +24,14 @@ from hsdns.fastpath.control import SOCKADDR_IN_LEN, is_ipv6
 from hsdns.fastpath.entry import MAX_USES, Entry, Terms, Timing, octets_of, write
 from hsdns.fastpath.hit_counts import CACHE_HIT, CACHE_MISS, IPV6, LENGTH_SHIFT, TCP, HitCounter
 from hsdns.fastpath.hit_records import LogRecord, LogRing, Tap
-from hsdns.fastpath.key import cut_query, key_of, lower_size, read_query
+from hsdns.fastpath.key import cut_query, end_of_question, key_of, lower_size, read_query
 from hsdns.fastpath.negative_zone import NOT_BELOW, NegativeZone
 from hsdns.fastpath.records import read_outline
 from hsdns.fastpath.versions import CHANGES, ClusterNames, Versions
 from hsdns.wire.decode import HEADER_LEN
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE, with_options
-from hsdns.wire.encode import MAX_UDP_LEN, MIN_UDP_LEN
+from hsdns.wire.encode import MAX_TCP_LEN, MAX_UDP_LEN, MIN_UDP_LEN
+from hsdns.wire.framing import frame
 
 MAX_DEPENDENCIES: Final = 8
 MAX_ERRORS_LEN: Final = 1024  # octets of the Extended DNS Errors of an entry
@@ -186,12 +187,10 @@ class AnswerTable:
 
         `limit` None: it arrived over UDP and was a miss before it waited; another miss is not counted.
         """
-        begin = time.monotonic_ns()
-        counted = self._misses, self._not_plain, self._stale
-        found = self.answer(query, limit, now)
+        begin, stale = time.monotonic_ns(), self._stale
+        found = self.answer(query, limit, now, again=limit is None)
         if found is None:
-            if limit is None:
-                self._misses, self._not_plain, self._stale = counted
+            self._stale = stale if limit is None else self._stale
             return None
         reply, kind = found
         kind |= IPV6 if len(client) > SOCKADDR_IN_LEN and is_ipv6(client) else 0
@@ -200,6 +199,27 @@ class AnswerTable:
         self.hit_counts.add((kind,), duration)
         self.note_hits([(query, client, reply)], [kind], begin + duration, duration)
         return reply
+
+    def answer_framed(
+        self, data: bytes, at: int, client: bytes, most: int, limit: int, now: float
+    ) -> tuple[bytes, int, int, bool]:
+        """Answer the messages of a stream, each behind its length, from a place on; parameters as of lookup().
+
+        It ends before a message that is incomplete or a miss, after the reply with which there are `limit` octets, and
+        after `most` messages.  Return the replies, each behind its length, where the next message begins, how many
+        messages were answered, and whether the next one is a miss.
+        """
+        replies, count = bytearray(), 0
+        while count < most and len(replies) < limit and at + 2 <= len(data):
+            end = at + 2 + int.from_bytes(data[at : at + 2])
+            if end > len(data):
+                break
+            reply = self.lookup(data[at + 2 : end], client=client, limit=MAX_TCP_LEN, now=now)
+            if reply is None:
+                return bytes(replies), at, count, True
+            replies += frame(reply)
+            at, count = end, count + 1
+        return bytes(replies), at, count, False
 
     def note_hits(
         self,
@@ -216,8 +236,10 @@ class AnswerTable:
 
     def is_listed(self, query: bytes) -> bool:
         """Whether a query is for the name of an existing Service in a negative zone, or of one of its endpoints."""
-        key = key_of(query)
-        return key is not None and any(each.is_listed(key) for each in self._zones)
+        lower = query.lower()
+        zones = [each for each in self._zones if each.services in lower]
+        key = key_of(query) if zones else None
+        return key is not None and any(each.is_listed(key) for each in zones)
 
     def uses(self, query: bytes) -> int | None:
         """The number of recent uses of a query's entry (0 to 3, below 3 when just replaced); None without entry."""
@@ -273,14 +295,19 @@ class AnswerTable:
             self._refused, self._stale, self._evicted, self._not_plain, [],
         )  # fmt: skip
 
-    def answer(self, query: bytes, limit: int | None, now: float) -> tuple[bytes, int] | None:
-        """The reply and its kind over UDP and IPv4, or None; `limit` None: the limit is the query's over UDP."""
+    def answer(
+        self, query: bytes, limit: int | None, now: float, *, again: bool = False
+    ) -> tuple[bytes, int] | None:
+        """The reply and its kind over UDP and IPv4, or None; `limit` None: the limit is the query's over UDP.
+
+        `again`: a miss has been counted.
+        """
         found = cut_query(query)
         is_parsed = found is None
         if found is None:
             plain = read_query(query)
             if plain is None:
-                self._not_plain += 1
+                self._not_plain += not again
                 return None
             key, end, form = plain
             entry = self._entries.get(key)
@@ -304,10 +331,11 @@ class AnswerTable:
                 self._negative_hits += 1
                 return zone.answer(kind, query, end, form, limit)
             # cut_query() does not read the labels, so this may be no valid query.  A zone has read them.
-            if is_parsed or zone is not None or read_query(query) is not None:
-                self._misses += 1
-            else:
-                self._not_plain += 1
+            if not again:
+                is_plain = is_parsed or zone is not None or end_of_question(query) == end
+                is_miss = is_plain or read_query(query) is not None
+                self._misses += is_miss
+                self._not_plain += not is_miss
             return None
         terms, errors = entry.terms, entry.errors
         if form.limit > terms.max_payload:

@@ -58,12 +58,12 @@ def play_in_real_time(name: str, options: Fault) -> int:
         server = None
     if server is None:
         if options.about is not None:
-            raise FlagError("-name is for a server that runs; leave it out")
+            raise FlagError("--name is for a server that runs; leave it out")
         return asyncio.run(_with_own_cluster(scenario, options))
     if scenario.own:
-        raise FlagError(f"{scenario.name} needs its own cluster: {scenario.own}; add -own")
+        raise FlagError(f"{scenario.name} needs its own cluster: {scenario.own}; add --own")
     if options.ask:
-        raise FlagError("-ask needs -own; add it, or use hsdns resolve")
+        raise FlagError("--ask needs --own; add it, or use hsdns resolve")
     if options.about is not None:
         scenario = scenario.about(name_of_flag(options.about))
     run = _Run(scenario, server, options.o == "json")

@@ -231,8 +231,8 @@ class MemoryServer:
             events, self._hidden = self._hidden, []
             self.hand(events)
 
-    def registry(self, domain: str) -> dict[str, list[str]]:
-        """The cluster IPs of Services by their whole names."""
+    def registry(self, domain: str) -> dict[str, dict[str, list[str]]]:
+        """What an agent of Istio knows of the Services."""
         blocks = [each for each in self.configuration.plugins if isinstance(each, Kubernetes)]
         return {name: found for each in blocks for name, found in each.registry(domain).items()}
 

@@ -31,7 +31,7 @@ from hsdns.chain import Endpoint
 from hsdns.fault_scenarios.memory_server import MemoryServer, Objects, OtherServer
 from hsdns.fault_scenarios.scenario import Asked, Scenario, ScenarioError, Seen, Step
 from hsdns.resolver import MODELS, model_of
-from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders import class_of
 from hsdns.resolver.forwarders.forwarder import NOTHING, Between
 from hsdns.resolver.model import (
     CLOSED,
@@ -172,9 +172,9 @@ class Stage:
     """
 
     def __init__(self, scenario: Scenario, seen: Seen, behind: OtherServer | None) -> None:
-        self._scenario, self._registry = scenario, dict[str, list[str]]()
+        self._scenario, self._registry = scenario, dict[str, dict[str, list[str]]]()
         self.between = Between(seen.through, self._registry)
-        if seen.through == NodeLocalDns.name:
+        if class_of(seen.through).splits:
             text = f"nameserver {SERVERS[0]}\nnameserver {NODE}\n"
             self.between = Between(seen.through, text=text, domain=DOMAIN)
         self._objects = Objects()
@@ -407,5 +407,5 @@ async def _check_behind(scenario: Scenario, stage: Stage, behind: OtherServer) -
         if not found:
             where = f"{behind.address} port {behind.port}"
             raise ScenarioError(
-                f"{where} has no address for {asked.meant}; choose another name with -name"
+                f"{where} has no address for {asked.meant}; choose another name with --name"
             )

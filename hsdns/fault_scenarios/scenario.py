@@ -22,7 +22,7 @@ from hsdns.explanation.question import TYPES, QuestionError, read_resolvers, rea
 from hsdns.faults.rules import RuleError
 from hsdns.faults.state import StateAction, WatchAction
 from hsdns.faults.words import read_rule
-from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders import class_of
 from hsdns.wire.iana import type_from_text
 
 VERSION: Final = 1
@@ -163,7 +163,8 @@ class Scenario(_Part, frozen=True):
         """Why its rules cannot be applied to another server; "" if they can."""
         if self.own:
             return self.own
-        if any(_is_about_state(rule) for step in self.steps for rule in step.add):
+        actions = [read_rule(rule.split()).action for step in self.steps for rule in step.add]
+        if any(isinstance(each, StateAction | WatchAction) for each in actions):
             return "its rules are about the state of a cluster"
         if any(step.apply or step.delete for step in self.steps):
             return "objects of its cluster change"
@@ -242,10 +243,6 @@ def name_of(rule: str) -> str:
     return wanted.name
 
 
-def _is_about_state(rule: str) -> bool:
-    return isinstance(read_rule(rule.split()).action, StateAction | WatchAction)
-
-
 def _convert(fields: Mapping[str, Any], where: str) -> _File:
     try:
         return msgspec.convert(fields, _File)
@@ -305,5 +302,5 @@ def _problems(found: Scenario) -> Iterator[str]:
             yield str(error)
         if seen.through and seen.cache:
             yield f"{seen.label}: cache and through are both between the client and its server; leave one out"
-        if seen.through == NodeLocalDns.name and seen.servers > 1:
+        if class_of(seen.through).splits and seen.servers > 1:
             yield f"{seen.label}: {seen.through} asks one server of the cluster; leave servers out"

@@ -19,7 +19,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from hsdns.cli.command import ANY, OUTPUT, FlagError, complain, flag, no_command, say, say_text
@@ -92,42 +92,29 @@ class Fault(ServerCommand):
     suggested = WORDS
     interrupted = ("", 0)
 
-    dry_run: Annotated[
-        bool,
-        flag(f"show which of the last {LAST} queries the rule would have hit, without adding it"),
-    ] = False
-    about: Annotated[
-        str | None,
-        flag(
-            "run, matrix: name to look up instead of the scenario's",
-            "NAME",
-            name="name",
-        ),
-    ] = None
-    own: Annotated[bool, flag("run: start the scenario's own cluster, even if a server runs")] = (
-        False
+    dry_run: bool = flag(
+        False, f"show which of the last {LAST} queries the rule would have hit, without adding it"
     )
-    ask: Annotated[
-        bool | None,
-        flag("run: look names up as resolvers do (default with -own)"),
-    ] = None
-    address: Annotated[
-        str | None,
-        flag("matrix: the server to put the faults in front of", "ADDRESS", name="server"),
-    ] = None
-    port: Annotated[int, flag("matrix: port of -server (default 53)", "PORT", name="p", low=1)] = 53
-    programs: Annotated[
-        str, flag("matrix: programs to use instead of the scenario's", "NAME,...", name="program")
-    ] = ""
-    through: Annotated[
-        str, flag("matrix: what the programs query, in place of the servers themselves", "NAME")
-    ] = ""
-    o: Annotated[
-        str,
-        OUTPUT._replace(
-            help="format: text (default), or json, a line for each rule, hit or scenario"
-        ),
-    ] = "text"
+    about: str | None = flag(
+        None, "run, matrix: name to look up instead of the scenario's", "NAME", name="name"
+    )
+    own: bool = flag(False, "run: start the scenario's own cluster, even if a server runs")
+    ask: bool | None = flag(None, "run: look names up as resolvers do (default with --own)")
+    address: str | None = flag(
+        None, "matrix: the server to put the faults in front of", "ADDRESS", name="server"
+    )
+    port: int = flag(53, "matrix: its port (default 53)", "PORT", name="p", low=1)
+    programs: str = flag(
+        "", "matrix: programs to use instead of the scenario's", "NAME,...", name="program"
+    )
+    through: str = flag(
+        "", "matrix: what the programs query, in place of the servers themselves", "NAME"
+    )
+    o: str = flag(
+        "text",
+        OUTPUT,
+        help="format: text (default), or json, a line for each rule, hit or scenario",
+    )
 
     @classmethod
     def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
@@ -153,7 +140,7 @@ class Fault(ServerCommand):
         if command == "add" and not arguments:
             raise FlagError("hsdns fault add takes a rule, such as: drop type AAAA; -h shows more")
         if self.dry_run and command not in ("add", "import"):
-            raise FlagError(f"hsdns fault {command} has no -{DRY_RUN}; hsdns fault add has it")
+            raise FlagError(f"hsdns fault {command} has no --{DRY_RUN}; hsdns fault add has it")
         if command == "import":
             if len(arguments) != 1:
                 raise FlagError("hsdns fault import takes one file, or - for its input")
@@ -211,9 +198,9 @@ class Fault(ServerCommand):
             if each in self.given and command not in commands:
                 *others, last = commands
                 known = f"{', '.join(others)} and {last}" if others else last
-                raise FlagError(f"-{each} is for hsdns fault {known}; leave it out")
+                raise FlagError(f"{self.dashed(each)} is for hsdns fault {known}; leave it out")
         if {"own", "control"} <= self.given:
-            raise FlagError("-own starts a cluster, and -control names a server; leave one out")
+            raise FlagError("--own starts a cluster, and --control names a server; leave one out")
 
 
 def _imported(path: str) -> list[str]:
@@ -281,7 +268,7 @@ def name_of(text: str) -> str:
     try:
         return Name.from_text(text).to_text()
     except ValueError as error:
-        raise FlagError(f'-name: "{text}" is not a domain name: {error}') from None
+        raise FlagError(f'--name: "{text}" is not a domain name: {error}') from None
 
 
 def _list(as_json: bool) -> int:
@@ -307,7 +294,7 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
     behind = _behind(options)
     for name in ("name", "p"):
         if name in options.given and behind is None:
-            raise FlagError(f"-{name} is for -server; add -server ADDRESS, or leave -{name} out")
+            raise FlagError(f"{options.dashed(name)} needs --server; add it, or leave it out")
     name = name_of(NAME if options.about is None else options.about)
     scenarios = [load(word) for word in words or names()]
     through = read_through(options.through)
@@ -342,5 +329,5 @@ def _behind(options: Fault) -> OtherServer | None:
     if options.address is None:
         return None
     if not is_address(options.address):
-        raise FlagError(f'-server needs an IP address, found "{options.address}"')
+        raise FlagError(f'--server needs an IP address, found "{options.address}"')
     return OtherServer(options.address, options.port)

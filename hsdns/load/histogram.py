@@ -8,7 +8,8 @@ Rule 4: a long run has thousands of histograms.  Those that no longer change are
 
 The percentiles of a run, and which of them are withheld because the generator was the limit:
 Rule 1: a latency includes the generator's lateness.  A percentile is stated only if the same percentile of the lateness
-        is at most half of it, or at most TRIFLE; otherwise the latency was at most that.
+        is at most half of it, or at most TRIFLE; otherwise the latency was at most that.  It is no part of 0, which is
+        that of a lookup without a wait.
 Rule 2: a lost query counts as slower than any answered one.
 Rule 3: what a query that was sent late, or lost meanwhile, would have taken otherwise is unknown.  A percentile is
         stated only if these are at most half of the queries above it, so a maximum only without any.  For a service
@@ -184,7 +185,7 @@ def latency_figures(
             found.append(Percentile(name, None, LATE, us))
         elif us is None:
             found.append(Percentile(name, None, LOST if lost else NOTHING))
-        elif own is not None and own > TRIFLE and own * 2 > us:
+        elif us and own is not None and own > TRIFLE and own * 2 > us:
             found.append(Percentile(name, None, LATE, us))
         else:
             found.append(Percentile(name, us))

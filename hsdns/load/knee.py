@@ -154,7 +154,7 @@ class KneeSearch:
             if self.breaks is None:
                 assert self.holds is not None, "one of the two is known"
                 if self.holds >= self._ceiling:
-                    self._given_up = "the knee is above the ceiling, which -max-rate lifts"
+                    self._given_up = "the knee is above the ceiling, which --max-rate lifts"
                     return
                 yield from self._try(min(_rounded(self.holds * up), self._ceiling))
                 up = min(up * up, UP)

@@ -31,7 +31,7 @@ _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 }
 _NO_FIGURE: Final = Percentile("", None, NOTHING)
 _OPPOSITE: Final[Mapping[str, str]] = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}
-KNEE_FLAG: Final = "-knee-limits"
+KNEE_FLAG: Final = "--knee-limits"
 KNEE_LIMITS: Final = "p99>5ms,loss>0.01%"
 LATENCIES: Final = tuple(map(name_of, PERCENTS))
 LATENESS: Final = tuple(f"late.{name}" for name in LATENCIES)
@@ -81,7 +81,7 @@ def read_limits(
     verifies: bool,
     has_pods: bool = False,
     finds_knee: bool = False,
-    flag: str = "-fail-if",
+    flag: str = "--fail-if",
 ) -> list[Limit]:
     """Read -fail-if; raise LoadError.
 
@@ -89,11 +89,11 @@ def read_limits(
     """
     needed: dict[str, str] = {}
     if not verifies:
-        needed |= dict.fromkeys(VERDICTS, "-verify, which judges the answers")
+        needed |= dict.fromkeys(VERDICTS, "--verify, which judges the answers")
     if not has_pods:
-        needed |= dict.fromkeys(LOOKUPS, "-pods, which look names up")
+        needed |= dict.fromkeys(LOOKUPS, "--pods, which look names up")
     if not finds_knee:
-        needed[KNEE] = "-find-knee, which searches for it"
+        needed[KNEE] = "--find-knee, which searches for it"
     return [_read(part, needed, flag) for part in text.split(",")]
 
 
@@ -107,7 +107,7 @@ def read_knee_limits(text: str, *, verifies: bool) -> list[Limit]:
     for limit in found:
         if limit.metric == KNEE:
             raise LoadError(
-                f'{KNEE_FLAG}: "{limit.text}": the knee is what is searched for; give that to -fail-if'
+                f'{KNEE_FLAG}: "{limit.text}": the knee is what is searched for; give that to --fail-if'
             )
         if limit.aborts:
             raise LoadError(

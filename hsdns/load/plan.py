@@ -172,7 +172,7 @@ def check_target(address: str, owned: Sequence[str]) -> None:
         found = ip_address(address.partition("%")[0])
     except ValueError:
         raise LoadError(
-            f'"{address}" is not an IP address; -server takes one, such as 127.0.0.1'
+            f'"{address}" is not an IP address; --server takes one, such as 127.0.0.1'
         ) from None
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     seen = found if mapped is None else mapped
@@ -180,7 +180,7 @@ def check_target(address: str, owned: Sequence[str]) -> None:
         return
     raise LoadError(
         f"{address} is neither loopback nor private: load there is an attack unless the server is yours; "
-        f"if it is, add -i-own-this {address}"
+        f"if it is, add --i-own-this {address}"
     )
 
 
@@ -188,13 +188,13 @@ def check_schedule(schedule: Schedule, most_rate: float, most_seconds: float) ->
     """Raise LoadError for a schedule above the ceilings."""
     if schedule.fastest > most_rate:
         raise LoadError(
-            f"-rate: {schedule.fastest:.10g} queries a second are above the ceiling of {most_rate:.10g}; "
-            f"-max-rate {schedule.fastest:.10g} lifts it"
+            f"--rate: {schedule.fastest:.10g} queries a second are above the ceiling of {most_rate:.10g}; "
+            f"--max-rate {schedule.fastest:.10g} lifts it"
         )
     if schedule.seconds > most_seconds:
         length = duration_to_text(schedule.seconds)
         raise LoadError(
-            f"-time: {length} is above the ceiling of {duration_to_text(most_seconds)}; -max-time {length} lifts it"
+            f"--time: {length} is above the ceiling of {duration_to_text(most_seconds)}; --max-time {length} lifts it"
         )
 
 
@@ -210,7 +210,7 @@ def read_clients(text: str) -> tuple[str, ...]:
         network = ip_network(text)
     except ValueError as error:
         raise LoadError(
-            f'-clients needs a network of this machine such as 127.1.0.0/24, or any; found "{text}" ({error})'
+            f'--clients needs a network of this machine such as 127.1.0.0/24, or any; found "{text}" ({error})'
         ) from None
     return tuple(str(each) for each in islice(network.hosts(), MOST_CLIENTS))
 
@@ -233,11 +233,11 @@ def read_targets(words: Sequence[str], port: int, owned: Sequence[str]) -> list[
         name = printable(name) if equals else place_to_text(host, own_port)
         if not name.strip():
             raise LoadError(
-                f'-server: "{word}" has an empty name; write NAME=ADDRESS, or only ADDRESS'
+                f'--server: "{word}" has an empty name; write NAME=ADDRESS, or only ADDRESS'
             )
         if name in found:
             raise LoadError(
-                f'-server: "{name}" is given twice; give each server its own name, as NAME=ADDRESS'
+                f'--server: "{name}" is given twice; give each server its own name, as NAME=ADDRESS'
             )
         found[name] = Target(name, host, own_port)
     return list(found.values())
@@ -256,6 +256,6 @@ def _host_and_port(place: str, port: int) -> tuple[str, int]:
         return place.removeprefix("[").removesuffix("]"), port
     if not (digits.isascii() and digits.isdigit() and 0 < int(digits) < 65_536):
         raise LoadError(
-            f'-server: "{digits}" in "{place}" is not a port; write ADDRESS:PORT with one from 1 to 65535'
+            f'--server: "{digits}" in "{place}" is not a port; write ADDRESS:PORT with one from 1 to 65535'
         )
     return host.removeprefix("[").removesuffix("]"), int(digits)

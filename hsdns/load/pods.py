@@ -21,8 +21,7 @@ import msgspec
 
 from hsdns.load.errors import LoadError
 from hsdns.resolver import MODELS, looks_up, model_of
-from hsdns.resolver.forwarders import FORWARDERS
-from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders import class_of
 from hsdns.resolver.forwarders.forwarder import Between, Forwarder
 from hsdns.resolver.model import Model, candidates
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
@@ -71,12 +70,12 @@ class PodPlan(msgspec.Struct, frozen=True):
     seed: int
     through: str = ""
     nodes: int = 1
-    registry: dict[str, list[str]] = {}
+    registry: dict[str, dict[str, list[str]]] = {}
 
     @property
     def transport(self) -> str:
         """How queries reach the server, in words."""
-        return "TCP" if self.through == NodeLocalDns.name else "UDP, TCP for what it truncates"
+        return class_of(self.through).forced.upper() or "UDP, TCP for what it truncates"
 
 
 class PodLookup(NamedTuple):
@@ -102,9 +101,8 @@ class Pods:
         random = Random(plan.seed)
         self.resolvers = _spread(plan.resolvers, plan.count)
         random.shuffle(self.resolvers)
-        self._random = Random(
-            random.random()
-        )  # of all resolvers, in the order in which they need it
+        # Of all resolvers, in the order in which they need it.
+        self._random = Random(random.random())
         self._of: dict[str, range] = {
             namespace: range(at, plan.count, len(plan.namespaces))
             for at, namespace in enumerate(plan.namespaces)
@@ -148,11 +146,11 @@ class Pods:
         plan = self.plan
         if not plan.through:
             return None
-        is_own = FORWARDERS[plan.through].captures
-        node = pod if is_own else pod * plan.nodes // plan.count
+        kind = class_of(plan.through)
+        node = pod if kind.captures else pod * plan.nodes // plan.count
         if node not in self._forwarders:
             between = Between(plan.through, plan.registry)
-            if plan.through == NodeLocalDns.name:
+            if kind.splits:
                 text = f"{self._resolv_conf(pod)}nameserver node\n"
                 between = between._replace(text=text, domain=plan.domain)
             made = model_of(self.resolvers[pod], self._resolv_conf(pod), self._random, between)
@@ -226,7 +224,7 @@ def check_names(plan: PodPlan) -> None:
     for kind in sorted(kinds):
         if not any(looks_up(each, types_of(kind)) for each in programs):
             raise LoadError(
-                f"-mix: no pod looks up the kind {kind}; add a program that does, such as -resolvers go=50,glibc=50"
+                f"--mix: no pod looks up the kind {kind}; add a program that does, such as --resolvers go=50,glibc=50"
             )
     longest = max(plan.targets, key=lambda each: len(each.labels) + len(each.namespace))
     name = meant(longest, plan.domain)

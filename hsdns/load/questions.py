@@ -61,18 +61,18 @@ def read_shares(
         kind, equals, share = part.strip().partition("=")
         if kind not in known:
             reason = unknown(kind) or did_you_mean(kind, known) or f"; there are {', '.join(known)}"
-            raise LoadError(f'-{flag}: "{kind}" is no {what}{reason}')
+            raise LoadError(f'--{flag}: "{kind}" is no {what}{reason}')
         if not equals and alone:
             share = "1"
         if not (share.isascii() and share.isdigit() and len(share) <= MOST_DIGITS):
             raise LoadError(
-                f'-{flag}: {kind} needs a share, such as {kind}={example}; found "{share}"'
+                f'--{flag}: {kind} needs a share, such as {kind}={example}; found "{share}"'
             )
         if kind in found:
-            raise LoadError(f"-{flag}: {kind} is given twice; remove one of them")
+            raise LoadError(f"--{flag}: {kind} is given twice; remove one of them")
         found[kind] = int(share)
     if not any(found.values()):
-        raise LoadError(f'-{flag}: the shares of "{text}" are all 0{nothing}')
+        raise LoadError(f'--{flag}: the shares of "{text}" are all 0{nothing}')
     return found
 
 

@@ -103,7 +103,7 @@ def read_replay(path: str, *, speed: float, port: int | None, longest: float | N
     for at, client, question in found:
         due = round((at - first) / speed)
         if longest is not None and due >= longest * SECOND:
-            left_out["after -time"] += 1
+            left_out["after --time"] += 1
             continue
         times.append(due)
         order.append(numbers.setdefault(question, len(numbers)))
@@ -134,7 +134,7 @@ def _queries(
         yield from _of_packets(path, port or DNS_PORT, left_out, ports)
     elif port is not None:
         raise LoadError(
-            f"-replay-port is for captures of packets, and {path} is none; leave it out"
+            f"--replay-port is for captures of packets, and {path} is none; leave it out"
         )
     elif begin.startswith(BEGIN):
         yield from _of_messages(path, left_out)
@@ -244,6 +244,6 @@ def _nothing(path: str, problem: str, port: int, ports: Counter[int]) -> str:
     found = f"{problem}, and there is no query before" if problem else f"there is no query in {path}"  # fmt: skip
     if ports:
         other, count = ports.most_common(1)[0]
-        told = f"{count} that may be queries to port {other}; -replay-port {other} takes these"
+        told = f"{count} that may be queries to port {other}; --replay-port {other} takes these"
         return f"{found} to port {port}, but {told}"
     return found

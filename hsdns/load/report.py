@@ -149,7 +149,7 @@ def read_report(octets: bytes, name: str) -> Report:
         return msgspec.json.decode(octets, type=Report, dec_hook=lambda kind, found: kind(found))
     except msgspec.MsgspecError as error:
         raise LoadError(
-            f"{name}: that is not a report of hsdns load ({error}); -json FILE writes one"
+            f"{name}: that is not a report of hsdns load ({error}); --json FILE writes one"
         ) from None
 
 
@@ -212,7 +212,7 @@ def why_withheld(whole: Second, seconds: Sequence[Second]) -> str:
     if full := [each for each in seconds if each.dropped]:
         told = f"its sockets had no room for {whole.dropped} replies"
         found.append(f"{told} in {_numbers(full)}")
-        remedy = "raise net.core.rmem_max to 4194304, or give a lower -rate"
+        remedy = "raise net.core.rmem_max to 4194304, or give a lower --rate"
     if not found:
         own = next(each.us for each in whole.lateness if each.name == names[0]) or 0
         found.append(f"it was late by {us_to_text(own)} at {names[0]}")
@@ -228,7 +228,7 @@ def why_withheld(whole: Second, seconds: Sequence[Second]) -> str:
     return f"the generator was the limit: {'; '.join(found)}; {remedy}"
 
 
-_SLOWER: Final = "give a lower -rate, or run it on a separate machine"
+_SLOWER: Final = "give a lower --rate, or run it on a separate machine"
 _STOP: Final = 20_000  # microseconds; shorter ones may have other causes
 _ALONE: Final = "run it on a separate machine"
 _MOST: Final = 8  # seconds in a sentence

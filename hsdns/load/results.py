@@ -68,15 +68,7 @@ from hsdns.load.outcome import (
 )
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
-from hsdns.load.verify.judge import (
-    BEHIND,
-    RIGHT,
-    STALE,
-    UNDECIDED,
-    UNJUDGED,
-    VERDICTS,
-    WRONG,
-)
+from hsdns.load.verify.judge import BEHIND, RIGHT, STALE, UNDECIDED, UNJUDGED, VERDICTS, WRONG
 from hsdns.load.verify.verifier import Judged
 from hsdns.wire.iana import Rcode, rcode_from_text, rcode_to_text, type_to_text
 from hsdns.wire.message import TC
@@ -576,8 +568,7 @@ class Results:
             if word == WRONG:
                 named = (reason, *key)
                 add(
-                    self.wrong.setdefault(named, WrongReport(*named)),
-                    WrongReport(*named, 1, asked),
+                    self.wrong.setdefault(named, WrongReport(*named)), WrongReport(*named, 1, asked)
                 )
                 return
             self.verdicts.stale_slots.record(round(age * 1e6))

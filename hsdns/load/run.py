@@ -101,9 +101,8 @@ class FailureWatch:
 
     def see(self, results: Results, seconds: float) -> bool:
         """Check `seconds` after the begin; return whether the run should end."""
-        number = (
-            int(seconds - self._timeout) - 1
-        )  # the newest whose queries are all answered or lost
+        # The newest whose queries are all answered or lost.
+        number = int(seconds - self._timeout) - 1
         second = results.seconds.get(number)
         if second is None or number <= self._seen:
             return False
@@ -120,7 +119,7 @@ AHEAD: Final = 50_000_000  # nanoseconds from the start command to the begin
 BEHIND: Final = 10.0  # seconds after the planned end by which a run must be over
 INTERRUPTED: Final = "interrupted"
 FELL_BEHIND: Final = "the generator fell behind its schedule"
-FAILING: Final = f"every query failed for {FAILING_AFTER} seconds (-keep-going goes on)"
+FAILING: Final = f"every query failed for {FAILING_AFTER} seconds (--keep-going goes on)"
 _WELL: Final = ("NOERROR", "NXDOMAIN")
 
 
@@ -280,11 +279,7 @@ def carry_out(
 
 
 def _follow(
-    runs: Sequence[_ServerRun],
-    begin: int,
-    last: int,
-    options: RunOptions,
-    clock: Callable[[], int],
+    runs: Sequence[_ServerRun], begin: int, last: int, options: RunOptions, clock: Callable[[], int]
 ) -> None:
     """Process messages until all runs have ended, `last` at the latest."""
     shown = {run.results.server.name: run.results for run in runs}

@@ -61,12 +61,12 @@ def read_portion(text: str) -> Portion:
     """Read -part, INDEX/COUNT; raise LoadError."""
     index, _, count = text.partition("/")
     if not all(each.isascii() and each.isdigit() and len(each) < 5 for each in (index, count)):
-        raise LoadError(f'-part needs an index and a count such as 0/8, found "{text}"')
+        raise LoadError(f'--part needs an index and a count such as 0/8, found "{text}"')
     if not 0 < int(count) <= MOST_PARTS:
-        raise LoadError(f'-part: "{count}" in "{text}" is not a count from 1 to {MOST_PARTS}')
+        raise LoadError(f'--part: "{count}" in "{text}" is not a count from 1 to {MOST_PARTS}')
     if int(index) >= int(count):
         raise LoadError(
-            f'-part: "{index}" in "{text}" is not an index from 0 to {int(count) - 1}; '
+            f'--part: "{index}" in "{text}" is not an index from 0 to {int(count) - 1}; '
             f"the first of {int(count)} is 0/{int(count)}"
         )
     return Portion(int(index), int(count))
@@ -245,20 +245,20 @@ def read_stages(text: str, seconds: float | None) -> tuple[Stage, ...]:
     shared = sum(time is None for *_, time in parts)
     if seconds is not None and not shared:
         raise LoadError(
-            f'-time {duration_to_text(seconds)}: each rate of "{text}" has a time of its own; leave -time out'
+            f'--time {duration_to_text(seconds)}: each rate of "{text}" has a time of its own; leave --time out'
         )
     total = 10.0 if seconds is None else seconds
     rest = total if seconds is None else total - given
     if shared and rest <= 0:
         raise LoadError(
-            f'-time {duration_to_text(total)}: the times in "{text}" leave nothing for the rates without one'
+            f'--time {duration_to_text(total)}: the times in "{text}" leave nothing for the rates without one'
         )
     stages = [
         Stage(rest / shared if time is None else time, first, last) for first, last, time in parts
     ]
     if not any(stage.area >= 1 for stage in stages):
         raise LoadError(
-            f'-rate "{text}": that is not one query; give a higher rate or a longer time'
+            f'--rate "{text}": that is not one query; give a higher rate or a longer time'
         )
     return tuple(stages)
 
@@ -273,7 +273,7 @@ def read_arrival(text: str) -> tuple[str, int]:
     meant = (
         did_you_mean(word, (EVEN, POISSON, BURST)) or "; there are even, poisson and burst=COUNT"
     )
-    raise LoadError(f'-arrival: "{text}" is not an arrival process{meant}')
+    raise LoadError(f'--arrival: "{text}" is not an arrival process{meant}')
 
 
 def _read_part(part: str) -> tuple[float, float, float | None]:
@@ -281,7 +281,7 @@ def _read_part(part: str) -> tuple[float, float, float | None]:
     first, dots, last = rates.partition("..")
     seconds = parse_duration(time) if colon else None
     if colon and (seconds is None or seconds <= 0):
-        raise LoadError(f'-rate: "{time}" in "{part}" is not a duration; write one such as 10s')
+        raise LoadError(f'--rate: "{time}" in "{part}" is not a duration; write one such as 10s')
     return _read_rate(first, part), _read_rate(last if dots else first, part), seconds
 
 
@@ -292,6 +292,6 @@ def _read_rate(text: str, part: str) -> float:
         rate = -1.0
     if not 0 <= rate <= 1e9:
         raise LoadError(
-            f'-rate: "{text}" in "{part}" is not a rate; write queries a second, such as 1000, 100..5000 or 1000:30s'
+            f'--rate: "{text}" in "{part}" is not a rate; write queries a second, such as 1000, 100..5000 or 1000:30s'
         )
     return rate

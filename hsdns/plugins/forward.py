@@ -102,8 +102,11 @@ class Route:
         """Whether a name is forwarded."""
         if not qname.is_at_or_below(self.zone):
             return False
-        return qname == self.zone or not any(
-            qname.is_at_or_below(zone) for zone in self.options["except"]
+        exceptions = self.options["except"]
+        return (
+            not exceptions
+            or qname == self.zone
+            or not any(qname.is_at_or_below(zone) for zone in exceptions)
         )
 
     def protocol(self, client_protocol: str) -> str:
@@ -388,12 +391,8 @@ class Forward(Plugin):
             for upstream in route.upstreams:
                 upstream.close()
 
-    async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        """Ask the upstreams of the first route that matches the name, or pass on."""
-        return await self._forward(0, request, next)
-
-    async def _forward(self, first: int, request: Request, next: Next) -> Reply:  # noqa: A002 - as above
-        """Use the first matching route from number `first`."""
+    async def handle(self, request: Request, next: Next, first: int = 0) -> Reply:  # noqa: A002 - the word of the plugin interface
+        """Ask the upstreams of the first route that matches the name, from number `first`, or pass on."""
         for place in range(first, len(self.routes)):
             route = self.routes[place]
             if route.matches(request.query.qname):
@@ -410,7 +409,7 @@ class Forward(Plugin):
             reply = await self._ask(route, request)
             # As in CoreDNS, `next` of the last `forward` has no effect.
             if reply.written and place + 1 < len(self.routes) and _goes_to_next(route, reply):
-                return await self._forward(place + 1, request, next)
+                return await self.handle(request, next, place + 1)
             return reply
         except WrongQuestion:
             return Reply(rcode=Rcode.FORMERR)
@@ -484,7 +483,7 @@ class Forward(Plugin):
     ) -> Reply:
         protocol, clock = route.protocol(request.protocol), self._runtime.clock
         limit = MAX_TCP_LEN if request.protocol == "tcp" else None
-        asked, reply = self._runtime.wall(), None
+        asked, reply = self._runtime.wall() if self._notes else 0.0, None
         try:
             reply = await upstream.ask(request.query, protocol, deadline - clock(), limit)
             left = deadline - clock()

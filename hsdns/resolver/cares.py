@@ -49,9 +49,8 @@ ERRORS: Final = {
     Rcode.FORMERR: MISFORMATTED,
     Rcode.NXDOMAIN: NOT_FOUND,
 }
-READER: Final = Reader(
-    "c-ares", switches("rotate"), timeout=2, attempts=3, most_servers=1 << 30
-)  # the program's own flags decide about use-vc
+# The program's own flags decide about use-vc.
+READER: Final = Reader("c-ares", switches("rotate"), timeout=2, attempts=3, most_servers=1 << 30)
 
 
 class _Query:
@@ -83,10 +82,7 @@ class CAres(Model):
     caches: ClassVar[bool] = True
     checks_replies: ClassVar[bool] = True  # a failure is no answer
     leaves_late_socket: ClassVar[bool] = True  # after a timeout
-    tick: ClassVar[float] = (
-        0  # seconds between two looks at what is late, 0 for a timer of each query
-    )
-
+    tick: ClassVar[float] = 0  # seconds between looks at what is late, 0 for a timer of each query
     behind: ClassVar[float] = BEHIND
 
     def __init__(self, text: str, random: Random) -> None:
@@ -100,9 +96,8 @@ class CAres(Model):
         """Begin a channel, which knows nothing of its servers."""
         count = len(self.conf.nameservers)
         self._failures = [0] * count
-        self._last_failed = list(
-            range(-count, 0)
-        )  # increasing numbers, to choose among servers with equal failures
+        # Increasing numbers, to choose among servers with equal failures.
+        self._last_failed = list(range(-count, 0))
         self._latencies: list[list[float]] = [[] for _ in range(count)]
         self._without_cookie: set[int] = set()  # servers that have replied without cookies
         self._sockets: dict[tuple[str, int], str] = {}
@@ -120,9 +115,8 @@ class CAres(Model):
         return result
 
     def _walk(self, name: str, types: Sequence[int]) -> Waiting:
-        self._began = self.now - (
-            self.random.uniform(0, self.behind) if self.tick and self.behind else 0
-        )
+        behind = self.random.uniform(0, self.behind) if self.tick and self.behind else 0.0
+        self._began = self.now - behind
         has_nodata = False
         error = why = ""
         for tried in self.names(name, types):

@@ -16,7 +16,7 @@ import json
 import time
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -53,18 +53,14 @@ class Resolve(AskerCommand):
     forms = "NAME [TYPE] [FLAG...]"
     most_words = ANY
 
-    server: Annotated[
-        str, flag("server to query, with real waits, instead of a Corefile", "ADDRESS")
-    ] = ""
-    port: Annotated[int, flag("port of -server (default 53)", "PORT", name="p", low=1)] = 53
-    forward: Annotated[
-        list[str],
-        flag(
-            "servers for names outside the cluster, without -conf (default: not known)",
-            "ADDRESS...",
-        ),
-    ] = []
-    o: Annotated[str, OUTPUT] = "text"
+    server: str = flag("", "server to query, with real waits, instead of a Corefile", "ADDRESS")
+    port: int = flag(53, "port of --server (default 53)", "PORT", name="p", low=1)
+    forward: list[str] = flag(
+        [],
+        "servers for names outside the cluster, without --conf (default: not known)",
+        "ADDRESS...",
+    )
+    o: str = flag("text", OUTPUT)
 
     def run(self) -> int:
         """Look the name up, and show each query."""
@@ -73,9 +69,9 @@ class Resolve(AskerCommand):
 
         self.exclusive("server", *BESIDE_NO_SERVER)
         if self.forward and self.conf is not None:
-            raise FlagError("-forward has no effect with -conf; write forward in the Corefile")
+            raise FlagError("--forward has no effect with --conf; write forward in the Corefile")
         if "p" in self.given and not self.server:
-            raise FlagError("-p is the port of -server; add -server ADDRESS, or leave -p out")
+            raise FlagError("-p is the port of --server; add --server ADDRESS, or leave -p out")
         source.check_upstreams(self.forward)
         asking = self.asking()
         path = self.resolv_conf or RESOLV_CONF
@@ -96,8 +92,8 @@ class Resolve(AskerCommand):
                 place = of_resolv_conf(path)
         if self.forward and (isinstance(place, Asked) or source.is_cluster(place)):
             raise FlagError(
-                "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
-                "or write a Corefile with forward, and name it with -conf"
+                "--forward has no effect, as a server forwards as its Corefile says; leave it out, "
+                "or write a Corefile with forward, and name it with --conf"
             )
         if not isinstance(place, Asked):
             name, text, lookups = self._ask_chain(asking, place)

@@ -13,14 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import ClassVar, Final
 
-from hsdns.resolver.model import (
-    ADDRESS_LEN,
-    Arrival,
-    Model,
-    Result,
-    Waiting,
-    found_at,
-)
+from hsdns.resolver.model import ADDRESS_LEN, Arrival, Model, Result, Waiting, found_at
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, RRType
 

@@ -14,15 +14,7 @@ from collections.abc import Generator, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from hsdns.resolver.model import (
-    FAILURES,
-    Answer,
-    Arrival,
-    Model,
-    Result,
-    Waiting,
-    found_at,
-)
+from hsdns.resolver.model import FAILURES, Answer, Arrival, Model, Result, Waiting, found_at
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text
 

@@ -12,16 +12,7 @@ from collections.abc import Generator, Sequence
 from random import Random
 from typing import Final
 
-from hsdns.resolver.model import (
-    Answer,
-    Arrival,
-    Model,
-    Result,
-    Waiting,
-    found_at,
-    together,
-    within,
-)
+from hsdns.resolver.model import Answer, Arrival, Model, Result, Waiting, found_at, together, within
 from hsdns.resolver.resolv_conf import Reader, switches
 from hsdns.wire.iana import Rcode, type_to_text
 

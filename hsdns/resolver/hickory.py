@@ -26,10 +26,8 @@ AT_ONCE: Final = 2  # servers
 TRIES: Final = 3  # of a query in a round
 LEAST_PAUSE: Final = 0.333  # seconds
 OF_ROUND_TRIP: Final = 1.2  # that a pause takes
-PENALTY, LATE_PENALTY = (
-    0.15,
-    0.005,
-)  # seconds, for a failure, and for a reply that another one made superfluous
+# Seconds, for a failure, and for a reply that another one made superfluous.
+PENALTY, LATE_PENALTY = 0.15, 0.005
 MOST_ROUND_TRIP: Final = 5.0  # seconds
 EDNS_SIZE: Final = 1232
 NO_RECORDS: Final = "no records found"

@@ -174,8 +174,7 @@ class GrpcCore(CAres):
             ended.append(Result((), CANCELLED, f"{name}: c-ares closed a socket"))
         found = [address for result in ended for address in result.addresses]
         return next(
-            (each._replace(addresses=tuple(found)) for each in ended if each.addresses),
-            ended[-1],
+            (each._replace(addresses=tuple(found)) for each in ended if each.addresses), ended[-1]
         )
 
     def _noted(self, name: str, rrtype: int, ended: list[Result]) -> Waiting:
@@ -213,9 +212,7 @@ class NodeLookup(Glibc):
     name = "node-lookup"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES
     used_by = "Node's dns.lookup, http and net"
-    most_threads = (
-        2  # half of UV_THREADPOOL_SIZE, slow_work_thread_threshold() of libuv's threadpool.c
-    )
+    most_threads = 2  # half of UV_THREADPOOL_SIZE, slow_work_thread_threshold() in threadpool.c
     keeps = Keeps(why="it keeps no answers; open connections of an agent stay in use")
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
@@ -232,9 +229,7 @@ class NodeFetch(NodeLookup):
     used_by = "Node's fetch and undici"
     types = (RRType.A, RRType.AAAA)
     looks_at_own_address = True
-    LONGEST: Final = (
-        10.5  # seconds: the timeout of a connection, at which it looks each half second
-    )
+    LONGEST: Final = 10.5  # seconds: the timeout of a connection, at which it looks each 0.5 s
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Look a name up, and give up when the connection does."""
@@ -264,7 +259,7 @@ class PythonSocket(Glibc):
 
 
 class DotNet(Glibc):
-    """System.Net.Dns of .NET Core 3.1 on Linux: getaddrinfo(); measured, pal_networking.c."""
+    """System.Net.Dns of .NET 8 on Linux: getaddrinfo(); measured, pal_networking.c."""
 
     name = "dotnet"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES

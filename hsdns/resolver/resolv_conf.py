@@ -44,11 +44,7 @@ class Reader(NamedTuple):
     most_attempts: int = 1 << 30
     line_len: int = 1 << 30
     searches: bool = True  # whether it reads search domains
-    numbers: tuple[str, ...] = (
-        "ndots",
-        "timeout",
-        "attempts",
-    )  # options with a number that it reads
+    numbers: tuple[str, ...] = ("ndots", "timeout", "attempts")  # options that it reads
     options_lines: int = 1 << 30  # the most that it reads
 
 

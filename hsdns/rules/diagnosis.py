@@ -9,8 +9,9 @@ Rule 4: what will fail according to files fails now in a cluster, if it only dep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
@@ -122,22 +123,18 @@ def diagnose(
     untold = codes | missing | OF_FILES | left_out
     quiet = [code for code in sorted(CHECKS) if code not in untold]
     lacking = without_objects(objects)
-    idle = [code for code in quiet if code in lacking or not _has_any(EACH[code](objects))]
+    idle = [code for code in quiet if code in lacking or not [*islice(EACH[code](objects), 1)]]
     passed = [code for code in quiet if code not in idle]
     servers = asked(objects)
     said, mesh = objects.written(MESH), list[MeshFinding]()
     for each in said:
         mesh += as_findings(each.content.get("messages") or ())
     if not said and "istioctl" not in reasons and has_mesh(objects):
-        reasons["istioctl"] = "it is not run with -source; run istioctl analyze --all-namespaces"
+        reasons["istioctl"] = "it is not run with --source; run istioctl analyze --all-namespaces"
     count = len(objects.manifests) - len(servers) - len(said)
     return Diagnosis(
         found, passed, idle, unchecked, reasons, count, subject.problems, silenced, servers, mesh
     )
-
-
-def _has_any(found: Iterable[object]) -> bool:
-    return any(True for _ in found)
 
 
 def _urgency(finding: Finding) -> tuple[object, ...]:

@@ -140,7 +140,7 @@ def _plain(report: Report, *, colour: bool) -> list[str]:
     where = f"{_some(report.objects, 'object')} of {_some(report.files, 'file')}"
     more = []
     if report.below:
-        more.append(f"{counted(report.below, 'finding')} below the -level")
+        more.append(f"{counted(report.below, 'finding')} below the --level")
     if report.mesh:
         more.append(f"{counted(len(report.mesh), 'finding')} of istioctl")
     if report.silenced:
@@ -152,7 +152,7 @@ def _plain(report: Report, *, colour: bool) -> list[str]:
     lines.append(f"{found} in {where}" + (f" ({', '.join(more)})" if more else ""))
     repaired = sum(each.remark.edit is not None for each in report.findings)
     if repaired:
-        lines.append(f"{_REPAIRED} {repaired} can be repaired with -fix")
+        lines.append(f"{_REPAIRED} {repaired} can be repaired with --fix")
     return lines
 
 

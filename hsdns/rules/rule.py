@@ -26,11 +26,11 @@ PREVIEW: Final = "preview"
 RETIRED: Final[dict[str, str]] = {}  # removed codes: what the rule found, and why it was removed
 CODE: Final = re.compile(r"HS[0-9]{3}")
 _HEAD: Final = re.compile(
-    r"# (HS\d{3}): (.+)\n\nLevel: (\w+)\n(?:\nState: (preview), found with `-preview` only\n)?"
+    r"# (HS\d{3}): (.+)\n\nLevel: (\w+)\n(?:\nState: (preview), found with `--preview` only\n)?"
 )
 _SECTION: Final = re.compile(r"^## (.+)\n", re.MULTILINE)
 _FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_REPAIRS: Final = "`hsdns lint -fix` does this"
+_REPAIRS: Final = "`hsdns lint --fix` does this"
 
 
 class Example(NamedTuple):

@@ -24,7 +24,7 @@ def source_from(name: Token, args: Sequence[Token], base_dir: str) -> NamedSourc
     if name.text == "kubeconfig":
         raise name.error(
             '"kubeconfig" is a property, not a source: write "kubeconfig FILE" in the kubernetes block of a Corefile; '
-            "a command takes the Corefile with -conf"
+            "a command takes the Corefile with --conf"
         )
     if name.text not in SOURCES:
         remedy = did_you_mean(name.text, SOURCES) or f"; known are {', '.join(SOURCES)}"

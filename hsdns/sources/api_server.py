@@ -296,10 +296,11 @@ async def read_pod(
     around = asyncio.ensure_future(read_surroundings(transport, namespace, 0.8 * seconds))
     try:
         async with asyncio.timeout(seconds):
-            pods = await _list_pods(transport, namespace, f"metadata.name={name}", 1)
+            selector = {"limit": "1", "fieldSelector": f"metadata.name={name}"}
+            pods = await pods_page(transport, namespace, selector)
             surroundings = await around
             if not pods:
-                others = await _list_pods(transport, namespace, "", OTHER_PODS)
+                others = await pods_page(transport, namespace, {"limit": str(OTHER_PODS)})
                 names = [f"{namespace}/{each.metadata.name}" for each in others]
                 raise PodUnreadable(f"the cluster has no pod {path}{did_you_mean(path, names)}")
     except Unreachable as fault:
@@ -316,13 +317,6 @@ async def read_pod(
     status = pods[0].status
     addresses = [each.ip for each in status.pod_ips or ()] or [status.pod_ip or ""]
     return pod_reading(pods[0], tuple(filter(None, addresses)), surroundings)
-
-
-async def _list_pods(
-    transport: Transport, namespace: str, fields: str, limit: int
-) -> list[PodManifest]:
-    query = {"limit": str(limit)} | ({"fieldSelector": fields} if fields else {})
-    return await pods_page(transport, namespace, query)
 
 
 async def pods_page(

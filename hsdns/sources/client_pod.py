@@ -69,11 +69,7 @@ def pod_reading(pod: PodManifest, addresses: Sequence[str], found: AroundPod) ->
     if any(_image(each) in SERVERS for each in _running(pod)):
         servers |= dict.fromkeys(("127.0.0.1", "::1"), "a container of the Pod")
     own = around.peer(pod.metadata.namespace, pod.metadata.labels or {}, addresses)
-
-    def denied_of(address: str) -> Mapping[str, Denial]:
-        return around.denied(own, address)
-
-    can_tell = None if unread else denied_of
+    can_tell = None if unread else lambda address: around.denied(own, address)
     return PodReading(
         pod.spec, tuple(addresses), servers, can_tell, unread, found.cluster_dns, around.caches()
     )

@@ -248,9 +248,9 @@ def _completed(unread: Mapping[str, str], has: Callable[[str], bool]) -> dict[st
     """What could not be read, and what no API server has and is not in the dump."""
     found = dict(unread)
     for word, kind, reason in (
-        (ANSWERS, DNS_SERVER, "no DNS server is queried with -source, and the file has no answers"),
+        (ANSWERS, DNS_SERVER, "no DNS server is queried with --source; the file has no answers"),
         (MEMORY, _METRICS_OF, "there are no figures of it, of metrics.k8s.io (PodMetrics)"),
-        (QUERIES, QUERIES_OF, "no recording is given; name one with -recording"),
+        (QUERIES, QUERIES_OF, "no recording is given; name one with --recording"),
     ):
         if word not in found and not has(kind):
             found[word] = reason

@@ -190,6 +190,7 @@ class Upstream:
         self._last = b"", Reply()  # the last datagram and its decoded reply
         self.spawn = waiting.spawn
         self._name = str(target)
+        self._over = {"tls": TLS, "https": HTTPS}.get(target.transport)  # None: as asked
         self._clock = clock
         self._tls = tls
         self.failed = 0  # queries, since it was made
@@ -228,12 +229,12 @@ class Upstream:
 
         `limit` is the client's maximum of octets, by default that of the query.
         """
-        proto = self._proto(protocol)
+        proto = self._over or protocol
         started = self._clock()
         seconds = min(self.settings.read_timeout, budget)
         try:
             if proto == UDP:
-                wire = await self.udp.ask(query, seconds, self._count_udp)
+                wire = await self.udp.ask(query, seconds, partial(self._count, UDP))
                 reply = self._read_datagram(
                     wire, query, udp_limit(query) if limit is None else limit
                 )
@@ -285,9 +286,6 @@ class Upstream:
         """Probe it until a reply comes."""
         return self.health.probe_until_healthy(self._probe)
 
-    def _proto(self, protocol: str) -> str:
-        return {"tls": TLS, "https": HTTPS}.get(self.target.transport, protocol)
-
     def _failure(self, what: str, words: str = "") -> UpstreamError:
         """Count a failure and return its error."""
         now = self._clock()
@@ -304,9 +302,6 @@ class Upstream:
     def _count(self, proto: str, was_open: bool) -> None:
         """Count a connection that was used, open before or opened for it."""
         (self._reused if was_open else self._opened).inc((PROXY_NAME, self._name, proto))
-
-    def _count_udp(self, was_open: bool) -> None:
-        self._count(UDP, was_open)
 
     def _read_datagram(self, wire: bytes, query: Query, limit: int) -> Reply:
         """Decode a reply over UDP, once for all queries that share it."""
@@ -375,7 +370,7 @@ class Upstream:
     async def _probe(self) -> bool:
         """Query over a new connection; return whether there was any reply."""
         check = self.settings.health_check
-        proto = self._proto(TCP if self.settings.force_tcp else UDP)
+        proto = self._over or (TCP if self.settings.force_tcp else UDP)
         flags = RD if check.recursion_desired else 0
         query = Query.ask(check.domain, RRType.NS, flags=flags)
         message = encode_query(query, secrets.randbits(16))
@@ -448,12 +443,7 @@ def _returned(query: Query, reply: Reply) -> Reply:
     if query.edns is None or all(code != OptCode.SUBNET for code, _ in query.edns.options):
         return reply
     scopes = [data[_SCOPE_AT:][:1] for code, data in options or () if code == OptCode.SUBNET]
-    return reply if scopes == [b"\0"] else reply.held(_is_for_another)
-
-
-def _is_for_another() -> bool:
-    """Whether a stored reply to a query with a client subnet may be used: never."""
-    return False
+    return reply if scopes == [b"\0"] else reply.held(lambda: False)
 
 
 async def _outcome(exchange: Coroutine[Any, Any, Reply]) -> Reply | Exception:

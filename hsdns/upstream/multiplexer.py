@@ -64,11 +64,11 @@ class Deadlines(Generic[T]):
 
     def add(self, deadline: float, item: T) -> None:
         """Add an item."""
-        self._items.setdefault(self._number(deadline), {})[item] = None
+        self._items.setdefault(int(deadline / self._tick) + 1, {})[item] = None
 
     def remove(self, deadline: float, item: T) -> None:
         """Remove an item that was added with this deadline; one that is not there is ignored."""
-        number = self._number(deadline)
+        number = int(deadline / self._tick) + 1
         items = self._items.get(number)
         if items is not None:
             items.pop(item, None)
@@ -80,9 +80,6 @@ class Deadlines(Generic[T]):
         current = int(now / self._tick)
         numbers = sorted(number for number in self._items if number <= current)
         return [item for number in numbers for item in self._items.pop(number)]
-
-    def _number(self, deadline: float) -> int:
-        return int(deadline / self._tick) + 1
 
 
 _REFILL: Final = (
@@ -455,7 +452,7 @@ class Multiplexer:
                 self._go_over_tcp(exchange.question, self.clock())
                 return
             datagram = datagram[:HEADER_LEN] + exchange.question + datagram[end:]
-        self._ended.extend(partial(wait.succeed, datagram) for wait in self._end(exchange))
+        self._end(exchange, datagram)
         self._resume(self.clock() + TURN)
 
     def _suspect_forgery(self, datagram: bytes, exchange: Exchange | None) -> None:
@@ -489,7 +486,7 @@ class Multiplexer:
     def _end_all(self, exchanges: tuple[Exchange, ...], error: OSError) -> None:
         """Fail the queries that may have caused an error of the kernel."""
         for exchange in exchanges:
-            self._ended.extend(partial(wait.fail, error) for wait in self._end(exchange))
+            self._end(exchange, error)
 
     def _resume(self, end: float) -> None:
         """Let askers whose queries have ended go on until this time of the clock, the others later."""
@@ -513,20 +510,23 @@ class Multiplexer:
         self._resumes_later = False
         self._resume(self.clock() + TURN)
 
-    def _end(self, exchange: Exchange) -> list[Wait[bytes]]:
-        """Stop waiting for a reply; remove its askers, and return them."""
+    def _end(self, exchange: Exchange, outcome: bytes | OSError) -> None:
+        """Stop waiting for a reply; its askers will go on with it, or with an error."""
         self._forget(exchange)
-        waits = [wait for wait, _ in exchange.askers]
-        for wait in waits:
+        for wait, _ in exchange.askers:
             del self._waiting[wait]
-        return waits
+            self._ended.append(
+                partial(wait.succeed, outcome)
+                if isinstance(outcome, bytes)
+                else partial(wait.fail, outcome)
+            )
 
     def _expire_exchange(self, exchange: Exchange, now: float) -> None:
         """Time out askers past their deadlines, and send the query again for the others if it is lost."""
         rest = [each for each in exchange.askers if each[1] > now]
         fault = TimeoutError if exchange.port is not None else _NoTurn
         if not rest:
-            self._ended.extend(partial(wait.fail, fault()) for wait in self._end(exchange))
+            self._end(exchange, fault())
             return
         over = [wait for wait, deadline in exchange.askers if deadline <= now]
         for wait in over:

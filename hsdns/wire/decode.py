@@ -22,7 +22,7 @@ Rule: names and RDATA are skipped, not checked: the replies are those that this 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import product, repeat
 from typing import Final, NamedTuple
 
 from hsdns.turns import AT_ONCE, another_turn
@@ -36,6 +36,13 @@ HEADER_LEN: Final = 12
 # CoreDNS reads 512 octets over UDP and 65,535 over TCP; 4,096 has room for all options of a client and bounds the
 # cost on both.
 MAX_QUERY_LEN: Final = 4096
+
+
+# One question, at most one record in answer or authority, at most two additional records.
+_COUNTS: Final = frozenset(
+    bytes((0, 1, 0, answers, 0, authorities, 0, others))
+    for answers, authorities, others in product((0, 1), (0, 1), (0, 1, 2))
+)
 
 
 class BadQuery(Exception):
@@ -58,18 +65,7 @@ def decode(wire: bytes) -> Query:
     if opcode not in (Opcode.QUERY, Opcode.NOTIFY):
         # The flags have a meaning for each opcode of its own, so not even RD is copied.
         raise _header_only(wire, flags & ~RD, Rcode.NOTIMP)
-    # one question, at most one record in answer or authority, at most two additional records
-    if (
-        wire[4:6] != b"\0\1"
-        or wire[6]
-        or wire[7] > 1
-        or wire[8]
-        or wire[9] > 1
-        or wire[10]
-        or wire[11] > 2
-    ):
-        raise _header_only(wire, flags, Rcode.FORMERR)
-    if size > MAX_QUERY_LEN:
+    if wire[4:12] not in _COUNTS or size > MAX_QUERY_LEN:
         raise _header_only(wire, flags, Rcode.FORMERR)
 
     at = HEADER_LEN
@@ -254,8 +250,8 @@ def answers_question(wire: bytes, question: bytes) -> bool:
     """
     if not wire[2] & QR >> 8 or wire[4]:
         return False
-    if wire[5] != 1:
-        return not wire[5]
+    if wire[5] != 1 or len(wire) == HEADER_LEN:
+        return wire[5] <= 1
     found = wire[HEADER_LEN : HEADER_LEN + len(question)]
     return found == question or (
         found[-4:] == question[-4:] and found[:-4].lower() == question[:-4].lower()
@@ -297,8 +293,9 @@ class _Reader:
         flags = wire[2] << 8 | wire[3]
         if not flags & QR:
             raise WrongQuestion("reply is itself a query")
-        if wire[4:6] != b"\0\1":
-            raise WrongQuestion(f"reply has {wire[4] << 8 | wire[5]} questions, not 1")
+        questions = (wire[4] << 8 | wire[5]) if len(wire) > HEADER_LEN else 0
+        if questions != 1:
+            raise WrongQuestion(f"reply has {questions} questions, not 1")
         try:
             yield from self._read(query, flags)
         except IndexError:
@@ -324,8 +321,11 @@ class _Reader:
         rcode = flags & 15
         options: tuple[tuple[int, bytes], ...] | None = None
         for cell in (6, 8, 10):
-            records: list[RR] = []
             left, before_run = wire[cell] << 8 | wire[cell + 1], 0
+            if not left:
+                sections.append(())
+                continue
+            records: list[RR] = []
             while left and at < len(wire):
                 if left >= MANY and not before_run:
                     run, at = self._run(at, left)
@@ -423,7 +423,10 @@ class _Reader:
         if layout is None:
             wanted = ADDRESS_LENGTHS.get(rrtype)
             if wanted is not None and end - start != wanted:
-                raise BadReply(f"reply has an address of {end - start} octets, not {wanted}")
+                raise BadReply(
+                    f"reply has an address of {end - start} octets, not {wanted}",
+                    is_truncated=end - start < wanted,
+                )
             return wire[start:end]
         before, count, after = layout
         at = start
@@ -436,7 +439,10 @@ class _Reader:
         parts = [wire[start:at]]
         for _ in range(count):
             if at >= end:
-                raise BadReply(f"reply has a record of type {rrtype} without its name")
+                raise BadReply(
+                    f"reply has a record of type {rrtype} without its name",
+                    is_truncated=at > end,
+                )
             name, at = self._name(at)
             parts.append(name)
         if at > end or (after != _REST and end - at != after):

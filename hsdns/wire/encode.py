@@ -143,7 +143,7 @@ class _Writer:
 
     def write(self, records: Sequence[RR]) -> int:
         """Write records of a section; return how many fitted."""
-        if self.full:
+        if self.full or not records:
             return 0
         if len(records) >= _MANY:
             written = self.write_alike(records)
@@ -287,7 +287,7 @@ def reply_size(query: Query, reply: Reply) -> int:
     """Return the length of the uncompressed reply in octets."""
     size = _HEADER_LEN + len(query.question_wire)
     for section in (reply.answer, reply.authority, reply.additional):
-        for piece in pieces(section):
+        for piece in pieces(section) if section else ():
             owners, _, _, rdata, _ = zip(*piece, strict=True)
             size += _RR_FIXED_LEN * len(piece) + sum(map(len, rdata))
             size += sum(map(len, map(_wire, owners)))

@@ -68,8 +68,8 @@ class Name:
     def is_at_or_below(self, zone: Name) -> bool:
         """Whether this name is the zone's apex or below it."""
         mine, theirs = self.lower, zone.lower
-        if len(mine) == len(theirs):
-            return mine == theirs
+        if len(theirs) == 1 or mine == theirs:  # the root is above all
+            return True
         if not mine.endswith(theirs):
             return False
         cut, at = len(mine) - len(theirs), 0

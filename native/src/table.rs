@@ -25,6 +25,7 @@ use crate::log::{Line, Log, ReplySummary};
 use crate::negative_zone::NegativeZone;
 use crate::numerous_names::Counted;
 use crate::records::outline;
+use crate::reply::MAX_TCP_LEN;
 use crate::system::monotonic;
 use crate::tap::{Answered, Tap};
 use crate::timing::Timing;
@@ -87,6 +88,26 @@ pub struct Peeked {
     pub is_denial: bool,
     /// Of a reply of `cache`.
     pub timing: Option<Timing>,
+}
+
+/// How much of a stream is answered at once.
+#[derive(Clone, Copy)]
+pub struct Framed {
+    /// Messages at most.
+    pub most: usize,
+    /// Octets of replies after which no more are made.
+    pub limit: usize,
+}
+
+/// What was answered of a stream.
+#[derive(Default)]
+pub struct Answers {
+    /// Messages.
+    pub messages: usize,
+    /// Their octets.
+    pub octets: usize,
+    /// The next message is a miss.
+    pub is_miss: bool,
 }
 
 /// The properties of a client that replies and counts depend on.
@@ -322,18 +343,66 @@ impl AnswerTable {
         client: Client,
         address: &[u8],
     ) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        self.look_up(query, limit, client, address, &mut out)
+            .then_some(out)
+    }
+
+    /// Answer the messages of a stream, each behind its length, with replies behind theirs, up to a miss.
+    pub fn answer_framed(
+        &self,
+        mut data: &[u8],
+        framed: Framed,
+        client: Client,
+        address: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Answers {
+        let mut done = Answers::default();
+        while done.messages < framed.most && out.len() < framed.limit {
+            let Some((length, rest)) = data.split_first_chunk::<2>() else {
+                break;
+            };
+            let Some((query, rest)) = rest.split_at_checked(u16::from_be_bytes(*length).into())
+            else {
+                break;
+            };
+            let begin = out.len();
+            out.extend([0, 0]);
+            if !self.look_up(query, Some(MAX_TCP_LEN), client, address, out) {
+                out.truncate(begin);
+                done.is_miss = true;
+                break;
+            }
+            let len = u16::try_from(out.len() - begin - 2).expect("within the limit");
+            out[begin..begin + 2].copy_from_slice(&len.to_be_bytes());
+            data = rest;
+            done.octets += query.len() + 2;
+            done.messages += 1;
+        }
+        done
+    }
+
+    /// As lookup(); append the reply to `out`, and return whether there is one.
+    fn look_up(
+        &self,
+        query: &[u8],
+        limit: Option<usize>,
+        client: Client,
+        address: &[u8],
+        out: &mut Vec<u8>,
+    ) -> bool {
         let start = monotonic();
         let is_tcp = limit.is_some();
         let client = Client { is_tcp, ..client };
         let mut reader = Reader::default();
         let mut counts = BatchCounts::default();
-        let mut out = Vec::new();
+        let begin = out.len();
         let summary = match reader.read(query) {
             Some(query) => {
                 let limit = limit.unwrap_or_else(|| query.udp_limit());
                 let reading = self.open();
                 let place = reading.locate(&query);
-                reading.answer(&query, place, limit, client, &mut out, &mut counts)
+                reading.answer(&query, place, limit, client, out, &mut counts)
             }
             None => {
                 counts.totals.not_plain += 1;
@@ -344,13 +413,16 @@ impl AnswerTable {
         if is_tcp || summary.is_some() {
             self.count(&mut counts, is_tcp, elapsed);
         }
-        let summary = summary?;
+        let Some(summary) = summary else {
+            return false;
+        };
+        let flags = u16_at(out, begin + 2);
         if summary.log {
             self.log.push([Line {
                 query,
                 address,
                 is_tcp,
-                flags: u16_at(&out, 2),
+                flags,
                 summary,
                 elapsed,
             }]);
@@ -362,13 +434,13 @@ impl AnswerTable {
                 source,
                 is_tcp,
                 is_hit: true,
-                flags: Some(u16_at(&out, 2)),
-                size: out.len(),
+                flags: Some(flags),
+                size: out.len() - begin,
                 elapsed,
                 at: start + elapsed,
             }]);
         }
-        Some(out)
+        true
     }
 
     /// The result that lookup() would have for a query at `now`, in nanoseconds of the monotonic clock; None for a

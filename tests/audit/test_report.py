@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from hsdns.audit.page import page
-from hsdns.audit.report import FORMAT, AuditReport, Gauges, Pass, lines, make_report, screen
+from hsdns.audit.page import COLOURS, page
+from hsdns.audit.report import FORMAT, WORDS, AuditReport, Gauges, Pass, lines, make_report, screen
 from hsdns.audit.run import ERROR, LOST, Answers, Result
 from hsdns.load.questions import Question
 from hsdns.load.verify.judge import EXTRA, RCODE, RIGHT, STALE, UNDECIDED, WRONG, Answer
@@ -139,6 +139,7 @@ async def test_in_a_browser(tmp_path: Path) -> None:
     file = tmp_path / "audit.html"
     found = structs.replace(report(ALL_FINE, LAGGING), cluster=HOSTILE_NAME)
     file.write_text(page([found, *REPORTS["right"]]), encoding="utf-8")
+    assert [each for each in WORDS if f"--{COLOURS.get(each, each)}:" not in file.read_text()] == []
     async with tab() as opened:
         await opened.show(390)
         await opened.open(file.as_uri())

@@ -19,6 +19,8 @@ from hsdns.audit.report import Gauges
 from hsdns.audit.run import replicas
 from hsdns.audit.servers import schedule_of, serve_metrics
 from hsdns.cli.command import FlagError
+from hsdns.load.cli.cluster import LoadCluster
+from hsdns.load.errors import LoadError
 from hsdns.load.schedule import Schedule
 from hsdns.load.send import probe
 from hsdns.load.verify import truth
@@ -112,7 +114,7 @@ def test_the_replicas_of_a_service(
         lambda value: [("127.0.0.1", server.port) for _ in replicas(value)],
     )
     Path("dns.yaml").write_text(DNS)
-    line = "audit -service kube-system/kube-dns -source manifests web.yaml dns.yaml -o json"
+    line = "audit --service kube-system/kube-dns --source manifests web.yaml dns.yaml -o json"
     assert cli.main([*line.split(), *RATE]) == 1  # it does not have the Service itself
     (report,) = json.loads(capsys.readouterr().out)
     (found,) = report["servers"]
@@ -146,6 +148,32 @@ def test_again_and_again(
     assert 'verdict="right"' in metrics[0]
 
 
+def test_clusters_are_read_at_the_same_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    """All begin before the first one is waited for, and one that cannot be read leaves the others."""
+    steps = []
+
+    class Unreadable(LoadCluster):
+        def start(self) -> None:
+            steps.append("begins")
+
+        def __enter__(self) -> LoadCluster:
+            steps.append("is waited for")
+            raise LoadError("it cannot be read")
+
+        def __exit__(self, *error: object) -> None:
+            steps.append("ends")
+
+    monkeypatch.setattr(audit_servers, "LoadCluster", Unreadable)
+    contexts = [{"name": each, "context": {"cluster": "c", "user": "u"}} for each in "ab"]
+    clusters = [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}]
+    users = [{"name": "u", "user": {"token": "x"}}]
+    found = {"contexts": contexts, "clusters": clusters, "users": users}
+    Path("config").write_text(json.dumps(found))
+    assert cli.main("audit --contexts a=127.0.0.1 b=127.0.0.1 --kubeconfig config".split()) == 2
+    assert steps == [*["begins"] * 2, *["is waited for"] * 2, *["ends"] * 2]
+    assert "b: not audited: it cannot be read" in capsys.readouterr().out
+
+
 # The page of metrics of an audit that goes on.
 
 
@@ -167,7 +195,7 @@ def test_bad_addresses() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        sentence = f"-metrics {address}: Address already in use"
+        sentence = f"--metrics {address}: Address already in use"
         with pytest.raises(OSError, match=sentence), serve_metrics(address, Gauges()):
             pass
 

@@ -90,19 +90,19 @@ def test_a_recording_names_no_code(header: Header) -> None:
     ],
 )
 def test_listen_hosts(text: str, hosts: tuple[str, ...]) -> None:
-    assert builtin.listen_hosts(text, "-listen", lambda: INTERFACES) == hosts
+    assert builtin.listen_hosts(text, "--listen", lambda: INTERFACES) == hosts
 
 
 def test_localhost_without_ipv6() -> None:
-    assert builtin.listen_hosts("localhost", "-listen", lambda: {"lo": ["127.0.0.1"]}) == (
+    assert builtin.listen_hosts("localhost", "--listen", lambda: {"lo": ["127.0.0.1"]}) == (
         "127.0.0.1",
     )
 
 
-@pytest.mark.parametrize(("text", "error"), columns(TABLES, "hosts of -listen that are none"))
+@pytest.mark.parametrize(("text", "error"), columns(TABLES, "hosts of --listen that are none"))
 def test_listen_hosts_that_are_none(text: str, error: str) -> None:
     with pytest.raises(FlagError) as raised:
-        builtin.listen_hosts(text, "-listen", lambda: INTERFACES)
+        builtin.listen_hosts(text, "--listen", lambda: INTERFACES)
     assert str(raised.value) == error
 
 
@@ -115,8 +115,8 @@ def test_upstreams(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "error"),
     [
-        ("/no/such", '-forward: "/no/such" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"'),
-        ("empty", '-forward: "empty" names no server; add a nameserver line to it'),
+        ("/no/such", '--forward: "/no/such" is not an IP address, a file or a host name; write an address such as "10.0.0.2:53"'),
+        ("empty", '--forward: "empty" names no server; add a nameserver line to it'),
     ],
 )  # fmt: skip
 def test_upstreams_that_are_none(
@@ -141,7 +141,7 @@ def test_an_error_in_a_source_names_the_flag() -> None:
     corefile = builtin.corefile_source(None, builtin.corefile(["127.0.0.1"])).load()
     with pytest.raises(CorefileError) as raised:
         assemble(corefile, source=source, warn=pytest.fail)
-    assert str(raised.value) == '-source: unknown source "manifest"; did you mean "manifests"?'
+    assert str(raised.value) == '--source: unknown source "manifest"; did you mean "manifests"?'
 
 
 def test_a_given_corefile() -> None:

@@ -11,7 +11,6 @@ import sys
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated
 
 import pytest
 
@@ -43,12 +42,12 @@ class Show(Command):
     bad = 3
     interrupted = ("interrupted", 4)
 
-    no_code: Annotated[bool, flag("run nothing")] = False
-    from_: Annotated[str | None, flag("a file", "FILE")] = None
-    port: Annotated[int, flag("a port", "PORT", name="dns.port", alias="p", low=1)] = 53
-    source: Annotated[list[str] | None, flag("a source", "NAME...")] = None
-    every: Annotated[float, flag("a time", "TIME", time="10s")] = 1.0
-    o: Annotated[str, flag("a format", "FORMAT", choices=("text", "json", "sarif"))] = "text"
+    no_code: bool = flag(False, "run nothing")
+    from_: str | None = flag(None, "a file", "FILE")
+    port: int = flag(53, "a port", "PORT", name="dns.port", alias="p", low=1)
+    source: list[str] | None = flag(None, "a source", "NAME...")
+    every: float = flag(1.0, "a time", "TIME", time="10s")
+    o: str = flag("text", "a format", "FORMAT", choices=("text", "json", "sarif"))
 
     def run(self) -> int:
         if self.words == ["stop"]:
@@ -100,9 +99,9 @@ def test_conventions(
         0
     ] * 3
     shown = capsys.readouterr().out
-    assert sorted(re.findall(r"^  -(\S+)", shown, re.MULTILINE)) == sorted([*command.flags] * 3)
+    assert sorted(re.findall(r"^  --?(\S+)", shown, re.MULTILINE)) == sorted([*command.flags] * 3)
     assert cli.main([*first, "--hepl"]) == 2
-    assert 'did you mean "-help"?' in capsys.readouterr().err
+    assert 'did you mean "--help"?' in capsys.readouterr().err
     try:
         parsed = of.parse(["--", "-x"])
         assert parsed is not None
@@ -158,15 +157,15 @@ CASES = [
     pytest.param("ser", {"serve"}, id="command"),
     pytest.param("-", {f"-{name}" for name in PLAIN.flags}, id="flags"),
     pytest.param("-conf ", {"Corefile", "shop/"}, id="file"),
-    pytest.param("-conf C", {"Corefile"}, id="begun-file"),
+    pytest.param("--conf C", {"Corefile"}, id="begun-file"),
     pytest.param("-p ", set(), id="number"),
     pytest.param("serve -", {f"-{name}" for name in SERVE.flags}, id="flags-of-a-command"),
-    pytest.param("serve -quiet -so", {"-source"}, id="flag"),
+    pytest.param("serve --quiet -so", {"-source"}, id="flag"),
     pytest.param("serve --so", {"--source"}, id="long-flag"),
     pytest.param("serve --source man", {"manifests"}, id="value-of-a-long-flag"),
     pytest.param("serve --source manifests sh", {"shop/"}, id="files-of-a-long-list"),
-    pytest.param("serve -source manifests sh", {"shop/"}, id="files-of-a-list"),
-    pytest.param("serve -source man", {"manifests"}, id="source"),
+    pytest.param("serve --source manifests sh", {"shop/"}, id="files-of-a-list"),
+    pytest.param("serve --source man", {"manifests"}, id="source"),
     pytest.param("completion ", set(Completion.suggested), id="shells"),
     pytest.param("man ser", {"serve"}, id="page"),
 ]
@@ -290,7 +289,7 @@ def test_times(text: str, is_zero: bool, seconds: float) -> None:
 def test_bad_times(text: str, is_zero: bool) -> None:
     with pytest.raises(FlagError) as error:
         read_time("timeout", text, "30s", is_zero=is_zero)
-    assert str(error.value) == f'-timeout needs a time such as 30s, found "{text}"'
+    assert str(error.value) == f'--timeout needs a time such as 30s, found "{text}"'
 
 
 # Dispatch of arguments to commands.

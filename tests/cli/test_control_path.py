@@ -75,7 +75,7 @@ def test_a_folder_that_others_could_use_is_refused(make: object, folder: Path) -
     (folder / "hsdns" / "1.sock").write_text("")
     with pytest.raises(
         ControlPathError,
-        match="must belong to this user alone; chmod 700 it, or name a socket with -control PATH",
+        match="must belong to this user alone; chmod 700 it, or name a socket with --control PATH",
     ):
         make_path()
     assert sockets() == []
@@ -87,7 +87,7 @@ def test_no_folder_can_be_made() -> None:
         with pytest.raises(ControlPathError) as caught:
             make_path()
     assert str(caught.value) == (
-        "there is no control socket: cannot make the folder /x: Read-only file system; name a socket with -control PATH"
+        "there is no control socket: cannot make the folder /x: Read-only file system; name a socket with --control PATH"
     )
 
 
@@ -123,7 +123,7 @@ NEEDED = (
     "anyone who can reach 0.0.0.0:9160 could use the control API, so it needs a token; "
     "set HSDNS_CONTROL_TOKEN to one word of at least 16 ASCII characters, such as that of: openssl rand -hex 32"
 )
-OTHER = "-control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "
+OTHER = "--control needs a path, or an IP address and a port such as 0.0.0.0:9160, found "
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_an_address_of_another_server() -> None:
     with pytest.raises(FlagError) as raised:
         check_path("127.0.0.1:9160")
     assert str(raised.value) == (
-        '-control takes a path, found the address "127.0.0.1:9160"; '
+        '--control takes a path, found the address "127.0.0.1:9160"; '
         "write control 127.0.0.1:PORT TOKENFILE in the Corefile, or use hsdns serve"
     )
 
@@ -192,11 +192,11 @@ def interface(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("line", "state", "status", "out", "err"),
     [
-        pytest.param("-address 169.254.20.10", {}, 0, "hsdns: 169.254.20.10\n", "", id="ipv4"),
-        pytest.param("-name dns -address 169.254.20.10 fd00::1", {}, 0, "dns: 169.254.20.10\ndns: fd00::1\n", "", id="both"),
-        pytest.param("-address 169.254.20.10 fd00::1", {"has_ipv6": False}, 0, "hsdns: 169.254.20.10\nhsdns: fd00::1 is left out, because IPv6 is off here\n", "", id="ipv6-off"),
-        pytest.param("-address 169.254.20.10", {"fault": errno.EPERM}, 2, "", "cannot create the interface hsdns: Operation not permitted; this needs Linux and CAP_NET_ADMIN\n", id="no-right"),
-        pytest.param("-address 169.254.20.10", {"fault": errno.EOPNOTSUPP}, 2, "", "cannot create the interface hsdns: the kernel module dummy is missing; on the node: modprobe dummy\n", id="no-module"),
+        pytest.param("--address 169.254.20.10", {}, 0, "hsdns: 169.254.20.10\n", "", id="ipv4"),
+        pytest.param("--name dns --address 169.254.20.10 fd00::1", {}, 0, "dns: 169.254.20.10\ndns: fd00::1\n", "", id="both"),
+        pytest.param("--address 169.254.20.10 fd00::1", {"has_ipv6": False}, 0, "hsdns: 169.254.20.10\nhsdns: fd00::1 is left out, because IPv6 is off here\n", "", id="ipv6-off"),
+        pytest.param("--address 169.254.20.10", {"fault": errno.EPERM}, 2, "", "cannot create the interface hsdns: Operation not permitted; this needs Linux and CAP_NET_ADMIN\n", id="no-right"),
+        pytest.param("--address 169.254.20.10", {"fault": errno.EOPNOTSUPP}, 2, "", "cannot create the interface hsdns: the kernel module dummy is missing; on the node: modprobe dummy\n", id="no-module"),
     ],
 )  # fmt: skip
 def test_interface(

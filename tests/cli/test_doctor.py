@@ -69,7 +69,7 @@ def test_a_cluster_is_read_and_saved(
         cli.main(["doctor", "lab", "-kubeconfig", "config", "-save", "saved.json", "-no-ask"]) == 1
     )
     first = capsys.readouterr()
-    assert "\n- answers: left out by -no-ask\n" in first.out
+    assert "\n- answers: left out by --no-ask\n" in first.out
     assert first.out.startswith("Objects\n✓ 3 objects read\n\nNames\n")
     assert first.err == ""
     assert asked == [("the API server of kubeconfig config", "lab")]
@@ -235,7 +235,7 @@ def test_it_is_a_part_of_the_dump(monkeypatch: pytest.MonkeyPatch) -> None:
         (NotRun("istioctl is not on PATH; run it"), True, "istioctl is not on PATH; run it"),
         ("x", True, "what istioctl printed is not the JSON of istioctl analyze"),
         ("{}", True, "what istioctl printed is not the JSON of istioctl analyze"),
-        ("[]", False, "left out by -istioctl=false"),
+        ("[]", False, "left out by --istioctl=false"),
     ],
 )
 def test_why_it_says_nothing(
@@ -255,4 +255,4 @@ def test_without_a_mesh_nothing_is_said() -> None:
     assert find_analysis(objects(quiet), ("config", ""), "", runs=True) == ([], {})
     assert "istioctl" not in diagnose(subject_of(read_dump("dump", [encode(quiet)], 1), {})).reasons
     reasons = diagnose(subject_of(read_dump("dump", [encode(MESH)], 1), {})).reasons
-    assert reasons["istioctl"].startswith("it is not run with -source")
+    assert reasons["istioctl"].startswith("it is not run with --source")

@@ -86,6 +86,7 @@ def dns(text: str) -> Iterator[int]:
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(doctor_servers, "PAUSE", 0.0)
+    monkeypatch.setattr(doctor_servers, "METRICS_PORT", free_port())
 
 
 def run(capsys: pytest.CaptureFixture[str], url: str, *words: str) -> dict[str, Any]:
@@ -120,30 +121,42 @@ def test_each_replica_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     wrong, refused = (next(each["message"] for each in printed["findings"] if each["code"] == code) for code in ("HS232", "HS231"))  # fmt: skip
     assert wrong.startswith(
         f"127.0.0.1 port {stale} answers web.shop.svc.cluster.local. A without A 10.0.0.2, with A 10.0.0.7, which "
-        "is not right (1 more of 8 answers are not right): "
+        "is not right (1 more of 8 answers are not right); whether a fault rule hits it is not known, as there are no "
+        "metrics at 127.0.0.1 port "
     )
     assert refused.startswith(
         f"nothing listens on UDP at 127.0.0.1 port {gone}, when queried for kubernetes.default."
     )
     assert f"{service} at 127.0.0.1 port {right}: 8 of 8 answers are right" in printed["asked"]
     assert not {each["resource"] for each in printed["unchecked"]} & {"answers"}
-    line = "doctor shop/web -source manifests saved.json -level note -o json"
+    line = "doctor shop/web --source manifests saved.json --level note -o json"
     assert cli.main(line.split()) == 1
     assert json.loads(capsys.readouterr().out) == printed
 
 
 @pytest.mark.sockets
 @pytest.mark.slow
-def test_a_rule_of_faults_at_a_server_of_this_host(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    ("is_pod", "told"),
+    [
+        (False, 'fault rule "gone" hits this query: nxdomain name web.shop.svc.cluster.local.'),
+        (True, 'fault rule "gone" may hit this query: its hits rose with it'),
+    ],
+)
+def test_rules_of_faults(is_pod: bool, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Of a server of this host all is known; of a Pod its metrics say which rules have hit something."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(Path.cwd()))
     Path("web.yaml").write_text(OBJECTS)
-    words, port = "fault add nxdomain name below shop.svc.cluster.local named gone", free_port()
-    with serving(*f"serve -source manifests web.yaml -p {port}".split(), environ=os.environ), api(OBJECTS) as url:  # fmt: skip
-        assert cli.main(words.split()) == 0
+    Path("Corefile").write_text(f"cluster.local {{\n kubernetes\n prometheus 127.0.0.1:{doctor_servers.METRICS_PORT}\n}}\n")  # fmt: skip
+    words, port = "fault add nxdomain name web.shop.svc.cluster.local. named gone", free_port()
+    control = ["--control", "./elsewhere"] if is_pod else []
+    line = f"serve --conf Corefile --source manifests web.yaml -p {port}".split()
+    with serving(*line, *control, environ=os.environ), api(OBJECTS, REPLICA % (1, port), DNS) as url:  # fmt: skip
+        assert cli.main([*words.split(), *control]) == 0
         capsys.readouterr()
-        printed = run(capsys, url, "shop/web", "-server", f"127.0.0.1:{port}")
+        printed = run(capsys, url, "shop/web", *([] if is_pod else ["-server", f"127.0.0.1:{port}"]))  # fmt: skip
     (wrong,) = (each["message"] for each in printed["findings"] if each["code"] == "HS232")
-    assert "; fault rule \"gone\" hits this query: nxdomain name below shop.svc.cluster.local.: check in" in wrong  # fmt: skip
+    assert f"; {told}: check in" in wrong
 
 
 @pytest.mark.sockets
@@ -170,7 +183,10 @@ def test_a_silent_pod_beside_one_that_answers(capsys: pytest.CaptureFixture[str]
         ("HS231", "note", "Service kube-system/kube-dns"),
     ]
     name = "kubernetes.default.svc.cluster.local. A"
-    silence = f"no reply came from {OTHER_LOOPBACK} port {port} within 1 s, when queried for {name}"
+    silence = (
+        f"no reply came from {OTHER_LOOPBACK} port {port} within 1 s, when queried for {name}; whether a fault rule hits "
+        f"it is not known, as there are no metrics at {OTHER_LOOPBACK} port {doctor_servers.METRICS_PORT}"
+    )
     assert printed["asked"][:2] == [
         f"Pod kube-system/coredns-a at 127.0.0.1 port {right}: 2 of 2 answers are right",
         f"Pod kube-system/coredns-b at {OTHER_LOOPBACK} port {port}: {silence}",
@@ -226,7 +242,7 @@ def test_what_answers_in_place_of_the_cluster_is_not_judged(
         f"Service kube-system/kube-dns at 127.0.0.1 port {port}: {right} answers are right, and none shows that it is of "
         "this cluster, so they are not judged" in printed["asked"]
     )
-    assert of_servers(named) == [("HS232", "error", "-server")]
+    assert of_servers(named) == [("HS232", "error", "--server")]
 
 
 @pytest.mark.sockets
@@ -234,7 +250,7 @@ def test_what_answers_in_place_of_the_cluster_is_not_judged(
 def test_named_servers_are_asked_for_the_names_of_a_pod(capsys: pytest.CaptureFixture[str]) -> None:
     with dns(OBJECTS) as right, api(OBJECTS, DNS) as url:
         printed = run(capsys, url, "shop/web-0", "-server", f"127.0.0.1:{right}")
-    assert printed["asked"] == [f"-server at 127.0.0.1 port {right}: 3 of 3 answers are right"]
+    assert printed["asked"] == [f"--server at 127.0.0.1 port {right}: 3 of 3 answers are right"]
     assert of_servers(printed) == []
 
 
@@ -243,7 +259,7 @@ def test_named_servers_are_asked_for_the_names_of_a_pod(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        ((OBJECTS,), "no Service for DNS is known (kube-system/kube-dns); name servers with -server"),
+        ((OBJECTS,), "no Service for DNS is known (kube-system/kube-dns); name servers with --server"),
         ((OBJECTS, DNS.replace("127.0.0.9", "None"), REPLICA), doctor_servers.UNREACHED),
     ],
 )  # fmt: skip
@@ -368,7 +384,7 @@ def test_a_pod_is_asked_from(
     assert reasons == [
         "",
         "no right",
-        "the container in Pod shop/web-0 runs another version of hsdns ask; see -image",
+        "the container in Pod shop/web-0 runs another version of hsdns ask; see --image",
     ]
     assert answers == ["", doctor_servers.NO_SERVICE, doctor_servers.NO_SERVICE]
     view, questions = asked[0]

@@ -74,7 +74,7 @@ def test_colours(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: tty)
-    _, lines, _ = run(f"{WEB} -source manifests shop.yaml", capsys)
+    _, lines, _ = run(f"{WEB} --source manifests shop.yaml", capsys)
     assert lines[0].startswith("\x1b") is coloured
 
 

@@ -291,11 +291,11 @@ def test_a_configuration_that_fails_the_check_is_not_started(
 
 
 def test_a_source_without_a_kubernetes_block_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (Token("synthetic", Position("-source", 0, 0)),)
+    words = (Token("synthetic", Position("--source", 0, 0)),)
     assert launch.serve(source_of("whoami"), ServeOptions(free_port(), objects=words)) == 1
     assert capsys.readouterr().err == (
-        "-source: it needs a kubernetes block, and Corefile has none; "
-        'add "kubernetes cluster.local" or leave -source out\n'
+        "--source: it needs a kubernetes block, and Corefile has none; "
+        'add "kubernetes cluster.local" or leave --source out\n'
     )
 
 
@@ -358,21 +358,21 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     ("line", "expected"),
     [
         pytest.param("", {"path": "Corefile", "port": 53, "quiet": False, "pidfile": None}, id="nothing"),
-        pytest.param("-conf /etc/coredns/Corefile", {"path": "/etc/coredns/Corefile", "port": 53}, id="deployment"),
-        pytest.param("-conf=a -dns.port=1053", {"path": "a", "port": 1053}, id="equals"),
+        pytest.param("--conf /etc/coredns/Corefile", {"path": "/etc/coredns/Corefile", "port": 53}, id="deployment"),
+        pytest.param("--conf=a --dns.port=1053", {"path": "a", "port": 1053}, id="equals"),
         pytest.param("--conf a --dns.port 1053", {"path": "a", "port": 1053}, id="two-dashes"),
         pytest.param("-p 1053", {"port": 1053}, id="p"),
-        pytest.param("-dns.port 1 -p 2", {"port": 2}, id="last-port-wins"),
-        pytest.param("-p 2 -dns.port 1", {"port": 1}, id="last-port-wins-dns.port"),
+        pytest.param("--dns.port 1 -p 2", {"port": 2}, id="last-port-wins"),
+        pytest.param("-p 2 --dns.port 1", {"port": 1}, id="last-port-wins-dns.port"),
         pytest.param("-conf=", {"path": "Corefile"}, id="empty-conf-is-none"),
-        pytest.param("-quiet -pidfile /run/pid", {"quiet": True, "pidfile": "/run/pid"}, id="quiet-and-pidfile"),
+        pytest.param("--quiet --pidfile /run/pid", {"quiet": True, "pidfile": "/run/pid"}, id="quiet-and-pidfile"),
         pytest.param("", {"workers": None, "verbose": False}, id="as-many-workers-as-cpus"),
-        pytest.param("-workers 3 -v", {"workers": 3, "verbose": True}, id="workers-and-verbose"),
-        pytest.param("-control /run/c.sock", {"control": "/run/c.sock"}, id="control"),
+        pytest.param("--workers 3 -v", {"workers": 3, "verbose": True}, id="workers-and-verbose"),
+        pytest.param("--control /run/c.sock", {"control": "/run/c.sock"}, id="control"),
         pytest.param("-quiet", {"control": None}, id="no-control-by-itself"),
-        pytest.param("-faults -control c", {"faults": True}, id="faults"),
+        pytest.param("--faults --control c", {"faults": True}, id="faults"),
         pytest.param("-quiet", {"faults": False}, id="no-faults-by-itself"),
-        pytest.param("-quiet=false -validate=false", {"quiet": False}, id="switched-off"),
+        pytest.param("--quiet=false --validate=false", {"quiet": False}, id="switched-off"),
     ],
 )  # fmt: skip
 def test_serves(line: str, expected: dict[str, Any], served: list[dict[str, Any]]) -> None:
@@ -392,7 +392,7 @@ def test_version(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str
 
 
 def test_version_as_json(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
-    assert Coredns.main("-version -o json".split()) == 0
+    assert Coredns.main("--version -o json".split()) == 0
     found = json.loads(capsys.readouterr().out)
     assert found == {
         "name": "hsdns",

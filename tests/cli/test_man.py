@@ -10,7 +10,7 @@ import pytest
 
 from hsdns import cli
 from hsdns.cli import SUBCOMMANDS
-from hsdns.cli.command import Flag
+from hsdns.cli.command import Flag, dashed
 from hsdns.cli.commands import Description, described_commands, page
 
 COMMANDS = described_commands()
@@ -30,7 +30,7 @@ def test_page(command: Description, capsys: pytest.CaptureFixture[str]) -> None:
     assert text.startswith(f'.TH {command.title.upper()} 1 "')
     assert f"\n.SH NAME\n{command.title} - {command.headline}\n" in text
     for name, flag in command.flags.items():
-        assert f"\n.TP\n{f'-{name} {flag.argument}'.strip()}\n{flag.help}\n" in text
+        assert f"\n.TP\n{f'{dashed(name)} {flag.argument}'.strip()}\n{flag.help}\n" in text
     for form in command.usage:
         assert f"\n{form}\n" in text
     for name, headline in SUBCOMMANDS.items():

@@ -66,21 +66,21 @@ COREFILE = """.:53 {
 ROWS = [
     ([config_map("coredns", Corefile=COREFILE)], f"explain {NAME}",
      f"{NAME}. 17 A 10.96.7.7", "looking at the cluster of the current context, lab, of config"),
-    ([config_map("coredns", Corefile=COREFILE)], "names -context lab", f"{NAME}. 17 IN A 10.96.7.7", ""),
-    ([config_map("coredns", Corefile=COREFILE)], f"resolve {NAME}. -program go -resolv-conf resolv.conf",
+    ([config_map("coredns", Corefile=COREFILE)], "names --context lab", f"{NAME}. 17 IN A 10.96.7.7", ""),
+    ([config_map("coredns", Corefile=COREFILE)], f"resolve {NAME}. --program go --resolv-conf resolv.conf",
      f"{NAME}.: 10.96.7.7", "looking at the cluster of the current context, lab, of config"),
     ([config_map("coredns", Corefile=COREFILE), config_map("coredns-custom", **{"a.override": "rewrite name a.test " + NAME})],
      "explain a.test", "a.test. 17 A 10.96.7.7", "looking at the cluster of the current context, lab, of config"),
     ([config_map("coredns", Corefile="lab.test {\n    kubernetes\n    python evil:Handler\n}\n")],
-     "names -kubeconfig config", "web.shop.svc.cluster.local. 30 IN A 10.96.7.7",
+     "names --kubeconfig config", "web.shop.svc.cluster.local. 30 IN A 10.96.7.7",
      "the Corefile of the cluster's DNS is not used, but a built-in one: it names code, in python"),
-    ([config_map("coredns", Corefile="lab.test {\n    kubernetes {\n        ttl x\n    }\n}\n")], "names -context lab",
+    ([config_map("coredns", Corefile="lab.test {\n    kubernetes {\n        ttl x\n    }\n}\n")], "names --context lab",
      "web.shop.svc.cluster.local. 30 IN A 10.96.7.7", "the Corefile of the cluster's DNS is not used, but a built-in one: ConfigMap kube-system/coredns:3:13: "),
-    ([config_map("coredns", Corefile="lab.test {\n    import more.conf\n    kubernetes\n}\n")], "names -context lab",
+    ([config_map("coredns", Corefile="lab.test {\n    import more.conf\n    kubernetes\n}\n")], "names --context lab",
      "web.shop.svc.cluster.local. 30 IN A 10.96.7.7", "the Corefile of the cluster's DNS is not used, but a built-in one: ConfigMap kube-system/coredns:2:12: nothing to import: "),
-    ([config_map("coredns", Corefile="lab.test {\n    whoami\n}\n")], "names -context lab",
+    ([config_map("coredns", Corefile="lab.test {\n    whoami\n}\n")], "names --context lab",
      "web.shop.svc.cluster.local. 30 IN A 10.96.7.7", "the Corefile of the cluster's DNS is not used, but a built-in one: it has no kubernetes block"),
-    ([], "names -context lab", "web.shop.svc.cluster.local. 30 IN A 10.96.7.7",
+    ([], "names --context lab", "web.shop.svc.cluster.local. 30 IN A 10.96.7.7",
      "the Corefile of the cluster's DNS is not used, but a built-in one: no ConfigMap has one"),
 ]  # fmt: skip
 
@@ -111,11 +111,11 @@ def test_upstreams_beside_the_corefile_of_a_cluster(
 ) -> None:
     api.apply(config_map("coredns", Corefile=COREFILE))
     Path("resolv.conf").write_text("nameserver 10.96.0.10\n")
-    words = "-context lab -forward 192.0.2.1 -resolv-conf resolv.conf"
+    words = "--context lab --forward 192.0.2.1 --resolv-conf resolv.conf"
     assert main(["resolve", NAME, *words.split()]) == 2
     assert capsys.readouterr().err == (
-        "-forward has no effect, as a server forwards as its Corefile says; leave it out, "
-        "or write a Corefile with forward, and name it with -conf\n"
+        "--forward has no effect, as a server forwards as its Corefile says; leave it out, "
+        "or write a Corefile with forward, and name it with --conf\n"
     )
 
 
@@ -124,8 +124,8 @@ def test_a_corefile_without_a_cluster(api: ApiThread, capsys: pytest.CaptureFixt
     Path("Corefile").write_text("lab.test {\n    whoami\n}\n")
     assert main(["names", "-conf", "Corefile", "-kubeconfig", "config"]) == 2
     assert capsys.readouterr().err == (
-        "-kubeconfig: it needs a kubernetes block, and Corefile has none; "
-        'add "kubernetes cluster.local" or leave -kubeconfig out\n'
+        "--kubeconfig: it needs a kubernetes block, and Corefile has none; "
+        'add "kubernetes cluster.local" or leave --kubeconfig out\n'
     )
 
 

@@ -74,7 +74,7 @@ def test_the_rest_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("", "-no-code") == 0
     assert capsys.readouterr() == (
         "Corefile: valid, 1 server block\n",
-        '[WARNING] Corefile:2:12: "marking:Handler" is not checked, because of -no-code\n',
+        '[WARNING] Corefile:2:12: "marking:Handler" is not checked, because of --no-code\n',
     )
     Path("Corefile").write_text(COREFILE.replace("cluster.local {", "cluster.local {\n ttll 5\n"))
     assert run("", "-no-code") == 1
@@ -90,7 +90,7 @@ def test_without_the_flag_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.sockets
 def test_why_a_cluster_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("doctor", "-no-code") == 2
-    assert "config needs an exec plugin or OIDC, which -no-code does not run; use one with a token or a certificate" in capsys.readouterr().err  # fmt: skip
+    assert "config needs an exec plugin or OIDC, which --no-code does not run; use one with a token or a certificate" in capsys.readouterr().err  # fmt: skip
 
 
 def test_every_command_with_a_corefile_or_a_kubeconfig_has_it() -> None:

@@ -55,10 +55,10 @@ def test_many_ports_have_a_line_of_their_own() -> None:
 @pytest.mark.parametrize(("number", "more"), [(MOST_LINES, 0), (MOST_LINES + 1, 2), (100, 85)])
 def test_at_most_a_screen(number: int, more: int) -> None:
     services = [service(f"testns/s{each:03}", f"10.0.0.{each}") for each in range(number)]
-    lines = overview([Cluster(*services).plugin], "hsdns names -conf x")[1:]
+    lines = overview([Cluster(*services).plugin], "hsdns names --conf x")[1:]
     assert len(lines) == MOST_LINES
     assert "s000.testns" in lines[0]
-    last = f"  … and {more} more, hsdns names -conf x lists all"
+    last = f"  … and {more} more, hsdns names --conf x lists all"
     assert (lines[-1] == last) is bool(more)
 
 

@@ -56,7 +56,7 @@ def entries(path: str = "shop.rec") -> list[str]:
 def test_the_server_ends(capsys: pytest.CaptureFixture[str]) -> None:
     """What it has told is a whole recording."""
     with telling(*BEGIN, ADDED, queried=(share(7.0, 1.0) + b"\n",)):
-        status, output, errors = run("shop.rec -control c.sock -queries=false", capsys)
+        status, output, errors = run("shop.rec --control c.sock --queries=false", capsys)
     assert status == 2
     assert output.startswith("recorded into shop.rec: 1s, 1 objects, 1 events, 0 queries, 1 KiB (")
     assert output.endswith("the server has ended, or its control socket was closed)\n")
@@ -67,7 +67,7 @@ def test_the_server_ends(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_block_was_changed(capsys: pytest.CaptureFixture[str]) -> None:
     with telling(*BEGIN, ADDED, CHANGED):
-        status, output, _ = run("shop.rec -control c.sock -queries=false -o json", capsys)
+        status, output, _ = run("shop.rec --control c.sock --queries=false -o json", capsys)
     found = json.loads(output)
     assert found.pop("octets") == Path("shop.rec").stat().st_size
     assert found.pop("seconds") >= 1.0
@@ -92,7 +92,7 @@ def test_a_signal_ends_it(
 
     monkeypatch.setattr(record._Session, "_take", take_and_signal)
     with telling(*BEGIN, ADDED):
-        status, output, _ = run("shop.rec -control c.sock -queries=false", capsys)
+        status, output, _ = run("shop.rec --control c.sock --queries=false", capsys)
     assert (status, output.endswith("(interrupted)\n")) == (0, True)
     assert entries() == ["RecordedObject", "State", "ObjectEvent", "End"]
     assert signal.getsignal(number) is before
@@ -103,7 +103,7 @@ def test_a_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("hsdns.recording.cli.time.monotonic", lambda: float(next(seconds)))
     lines = [ADDED] * 100
     with telling(*BEGIN, *lines):
-        status, output, _ = run("shop.rec -control c.sock -queries=false -duration 30s", capsys)
+        status, output, _ = run("shop.rec --control c.sock --queries=false --duration 30s", capsys)
     assert (status, output.endswith("(after 30s)\n")) == (0, True)
     assert 5 < entries().count("ObjectEvent") < 100
 
@@ -111,7 +111,7 @@ def test_a_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
 def test_queries(capsys: pytest.CaptureFixture[str]) -> None:
     """A server that ends one stream is taken to have ended."""
     with telling(*BEGIN, queried=(share(7.0, 0.5) + b"\n", query_of_recorder(8.0) + b"\n")):
-        status, output, _ = run("shop.rec -control c.sock", capsys)
+        status, output, _ = run("shop.rec --control c.sock", capsys)
     assert status == 2
     assert set(entries()) <= {"RecordedObject", "State", "RecordedQuery", "Share", "End"}
     assert output.startswith("recorded into shop.rec: ")
@@ -119,8 +119,8 @@ def test_queries(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_anonymised(capsys: pytest.CaptureFixture[str]) -> None:
     with telling(*BEGIN, ADDED):
-        run("a.rec -control c.sock -queries=false -anonymise", capsys)
-        run("b.rec -control c.sock -queries=false -anonymise", capsys)
+        run("a.rec --control c.sock --queries=false --anonymise", capsys)
+        run("b.rec --control c.sock --queries=false --anonymise", capsys)
     texts = []
     for path in ("a.rec", "b.rec"):
         with Recording.open(path) as recording:
@@ -144,7 +144,7 @@ def test_standard_output(
 
 def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     with telling(*BEGIN):
-        status, _, errors = run("no/shop.rec -control c.sock -queries=false", capsys)
+        status, _, errors = run("no/shop.rec --control c.sock --queries=false", capsys)
     assert (status, errors) == (2, "no/shop.rec cannot be written: No such file or directory\n")
 
 
@@ -161,6 +161,6 @@ def test_a_server_that_tells_nothing(
 ) -> None:
     pages = {"watch?zone=a.test": watched}
     with listening(Path("c.sock"), **pages):
-        line = "shop.rec -control c.sock -queries=false -zone a.test"
+        line = "shop.rec --control c.sock --queries=false --zone a.test"
         assert run(line, capsys) == (status, "", error)
     assert not Path("shop.rec").exists()

@@ -136,7 +136,7 @@ def test_an_address_with_the_token_of_the_environment(monkeypatch: pytest.Monkey
 
 def test_no_socket() -> None:
     with pytest.raises(
-        ServerError, match=r"^there is no control socket c; start the server with -control c$"
+        ServerError, match=r"^there is no control socket c; start the server with --control c$"
     ):
         find("c")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as killed:

@@ -58,11 +58,11 @@ def build(call: dict[str, Any]) -> Configuration:
         pytest.param("", 1053, ["127.0.0.1"], None, id="demo"),
         pytest.param("-p 5300", 5300, ["127.0.0.1"], None, id="port"),
         pytest.param("--dns.port=5300", 5300, ["127.0.0.1"], None, id="dns.port"),
-        pytest.param("-listen ::1", 1053, ["::1"], None, id="listen"),
-        pytest.param("-listen 0.0.0.0", 1053, ["0.0.0.0"], None, id="listen-to-all"),
-        pytest.param("-listen localhost", 1053, ["127.0.0.1", *IPV6_LOOPBACK], None, id="listen-to-localhost"),
+        pytest.param("--listen ::1", 1053, ["::1"], None, id="listen"),
+        pytest.param("--listen 0.0.0.0", 1053, ["0.0.0.0"], None, id="listen-to-all"),
+        pytest.param("--listen localhost", 1053, ["127.0.0.1", *IPV6_LOOPBACK], None, id="listen-to-localhost"),
         pytest.param("--source synthetic services=5", 1053, ["127.0.0.1"], ["synthetic", "services=5"], id="source"),
-        pytest.param("-source synthetic services=5 -quiet", 1053, ["127.0.0.1"], ["synthetic", "services=5"], id="source-then-flag"),
+        pytest.param("--source synthetic services=5 --quiet", 1053, ["127.0.0.1"], ["synthetic", "services=5"], id="source-then-flag"),
     ],
 )  # fmt: skip
 def test_built_in_corefile(

@@ -44,7 +44,7 @@ def test_standard_input_is_read_before_the_start(
     monkeypatch.setattr(sys, "stdin", given)
     tokens = source_tokens(words.split(), "Corefile")
     assert " ".join(token.text for token in tokens) == words
-    assert {token.position.file for token in tokens} == {"-source"}
+    assert {token.position.file for token in tokens} == {"--source"}
     assert was_read() is words.endswith("-")
     assert capsys.readouterr() == ("", printed)
 
@@ -148,13 +148,13 @@ def test_fallback_keeps_the_warnings_of_the_file() -> None:
     assert loaded.warnings == (
         'Corefile:1:1: this server block has no zone and is ignored; give it one, such as "." '
         "(the environment variable NO_SUCH_ZONE is not set)",
-        "Corefile has no server block, so the default is served; choose another file with -conf",
+        "Corefile has no server block, so the default is served; choose another file with --conf",
     )
 
 
 def test_a_file_that_is_not_there_is_a_warning() -> None:
     assert CorefileSource.from_flag(None, FALLBACK).load().warnings == (
-        "Corefile does not exist, so the default is served; choose another file with -conf",
+        "Corefile does not exist, so the default is served; choose another file with --conf",
     )
 
 

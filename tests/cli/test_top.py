@@ -53,7 +53,7 @@ def run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
 def test_a_still_picture(flags: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Also where standard output is no terminal."""
     with listening(Path("c"), **{"top?once=1": chunked(LINE)}):
-        status, shown, errors = run(f"{flags} -control c", capsys)
+        status, shown, errors = run(f"{flags} --control c", capsys)
     assert (status, errors) == (0, "")
     lines = shown.splitlines()
     assert max(map(len, lines)) == 80
@@ -67,7 +67,7 @@ def test_a_still_picture(flags: str, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(("flags", "page"), values(TABLES, "filters"))
 def test_filters(flags: str, page: str, capsys: pytest.CaptureFixture[str]) -> None:
     with listening(Path("c"), **{page.replace("top?namespace=a%2F", ""): chunked(LINE), "top?namespace=a%2Fb%26c&once=1": chunked(LINE)}):  # fmt: skip
-        status, shown, _ = run(f"{flags} -once -control c", capsys)
+        status, shown, _ = run(f"{flags} --once --control c", capsys)
     assert status == 0
     assert "names of namespace" in re.sub(r"\s+", " ", shown)
 
@@ -76,8 +76,8 @@ def test_filters(flags: str, page: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     pages = {"top?once=1": chunked(LINE), "top": chunked(LINE, LINE)}
     with listening(Path("c"), **pages):
-        once = run("-once -o json -control c", capsys)
-        stream = run("-o json -control c", capsys)
+        once = run("--once -o json --control c", capsys)
+        stream = run("-o json --control c", capsys)
     assert (once[0], json.loads(once[1]), once[2]) == (0, PICTURE, "")
     assert [json.loads(line) for line in stream[1].splitlines()] == [PICTURE, PICTURE]
     assert stream[::2] == (2, "the server at c has ended, or its control socket was closed\n")
@@ -96,7 +96,7 @@ def test_a_server_that_cannot_be_asked(
     pages: dict[str, bytes], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with listening(Path("c"), **pages):
-        status, _, errors = run("-once -control c", capsys)
+        status, _, errors = run("--once --control c", capsys)
     assert (status, errors.splitlines()[-1][: len(error)]) == (2, error)
 
 

@@ -127,7 +127,7 @@ def run(server: Cluster, line: str) -> int:
 
 @pytest.mark.sockets
 def test_a_name_that_resolves(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(server, "web.shop.svc.cluster.local -count 2") == 0
+    assert run(server, "web.shop.svc.cluster.local --count 2") == 0
     printed = capsys.readouterr().out
     assert printed.startswith("web.shop.svc.cluster.local. A of 127.0.0.1 port ")
     assert ": 2 records, after 0." in printed
@@ -156,11 +156,11 @@ MANIFEST = Path(__file__).with_name("wait.yaml").read_text()
 @pytest.mark.slow
 def test_manifests(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     Path("right.yaml").write_text(f"{MANIFEST}- addresses: [10.0.0.1]\n- addresses: [10.0.0.2]\n")
-    assert run(server, "web.shop.svc.cluster.local -source manifests right.yaml") == 0
+    assert run(server, "web.shop.svc.cluster.local --source manifests right.yaml") == 0
     Path("ready.yaml").write_text(
         f"{MANIFEST}- addresses: [10.0.0.1]\n- addresses: [10.0.0.2]\n  conditions: {{ready: false}}\n"
     )
-    line = "web.shop.svc.cluster.local -source manifests ready.yaml -timeout 50ms"
+    line = "web.shop.svc.cluster.local --source manifests ready.yaml --timeout 50ms"
     assert run(server, line) == 1
     lines = capsys.readouterr().out.splitlines()
     assert ": 2 records, wanted what the objects say, after 0." in lines[1]
@@ -176,7 +176,7 @@ def test_a_name_that_the_objects_mean_is_waited_for(
     server: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("pending.yaml").write_text(PENDING)
-    line = "late.shop.svc.cluster.local -source manifests pending.yaml -timeout 50ms"
+    line = "late.shop.svc.cluster.local --source manifests pending.yaml --timeout 50ms"
     assert run(server, line) == 1
     printed = capsys.readouterr().out.splitlines()
     assert (
@@ -186,7 +186,7 @@ def test_a_name_that_the_objects_mean_is_waited_for(
         "the objects say: NXDOMAIN: Service shop/late has no endpoints: pod late-0 is Pending: no node fits",
         "to do: kubectl -n shop describe pod late-0",
     ]
-    assert run(server, f"{line} -count 0") == 0
+    assert run(server, f"{line} --count 0") == 0
     assert run(server, line.replace("late.shop", "gone.shop")) == 0
 
 
@@ -194,7 +194,7 @@ def test_a_name_that_the_objects_mean_is_waited_for(
 def test_over_tcp(server: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     """Without EDNS, 100 addresses fit into no datagram."""
     server.service("big", namespace="shop", headless=True).endpoints(*(f"10.0.1.{at}" for at in range(1, 101)))  # fmt: skip
-    assert run(server, "big.shop.svc.cluster.local -count 100") == 0
+    assert run(server, "big.shop.svc.cluster.local --count 100") == 0
     assert ": 100 records, after" in capsys.readouterr().out
 
 

@@ -221,10 +221,8 @@ class Command(NamedTuple):
     def serves(self) -> bool:
         """Whether the command goes on until it is told to end."""
         ends = {"names", "explain", "resolve", "lint", "doctor", "rule"}
-        told = {"-validate", "-version", "-plugins", "-help", "-h"}
-        return not ends.intersection(self.words[:1]) and told.isdisjoint(
-            word.replace("--", "-") for word in self.words
-        )
+        told = {"--validate", "--version", "--plugins", "--help", "-h"}
+        return not ends.intersection(self.words[:1]) and told.isdisjoint(self.words)
 
 
 def commands(body: str) -> Iterator[Command]:

@@ -69,19 +69,19 @@ def run(
     monkeypatch.chdir(folder)
     monkeypatch.setattr(load_cli, "MOST_LATE", 100.0)  # the machine may have other work
     more, status, asked = "", 0, ASKED[:2]
-    if "-find-knee" in command:
-        more = "-rate 400 -max-rate 800 -time 100ms -timeout 5s -knee-limits loss<=50%"
+    if "--find-knee" in command:
+        more = "--rate 400 --max-rate 800 --time 100ms --timeout 5s --knee-limits loss<=50%"
         status = 2  # it is above the ceiling
-    elif "-pods" in command:
-        more = "-rate 100 -time 200ms"
-    elif "-queries" in command or "load-first" in command:
-        more, asked = "-rate 200 -time 100ms -timeout 5s", ASKED
+    elif "--pods" in command:
+        more = "--rate 100 --time 200ms"
+    elif "--queries" in command or "load-first" in command:
+        more, asked = "--rate 200 --time 100ms --timeout 5s", ASKED
     Path("names.txt").write_text("".join(f"{name} {qtype}\n" for name, qtype in asked))
     # A pod has the manifests in place of an API server.
-    actual = command.replace("-conf Corefile", "-conf Corefile -source manifests shop/")
+    actual = command.replace("--conf Corefile", "--conf Corefile --source manifests shop/")
     actual = actual.replace("docs/examples", str(EXAMPLES))
     if "load-first.yaml" in actual:
-        actual += f" -server 127.0.0.1:{found.tcp}"
+        actual += f" --server 127.0.0.1:{found.tcp}"
     for port, own in (("1053", found.tcp), ("1853", found.dot), ("1443", found.doh)):
         actual = actual.replace(f"-p {port}", f"-p {own}")
     words = shlex.split(actual.replace("dns.example.com", NAME))[1:]
@@ -93,7 +93,7 @@ def run(
 def test_commands(run: tuple[str, str, str]) -> None:
     command, _, printed = run
     assert re.search(r"^queries    (\d+) due, [1-9]\d* sent, ", printed, re.MULTILINE)
-    if "-replay" not in command and ("-p 1053" not in command or "-retry-tcp" in command or "-transport" in command):  # fmt: skip
+    if "--replay" not in command and ("-p 1053" not in command or "--retry-tcp" in command or "--transport" in command):  # fmt: skip
         assert "20 due, 20 sent, 20 answered, 0 lost" in printed
 
 
@@ -111,9 +111,9 @@ def form(line: str) -> str:
 def limits_of(command: str) -> list[str]:
     """What the report says of the limits of a search; a short run has others, which no busy machine can break."""
     words = shlex.split(command)
-    if "-knee-limits" not in words:
+    if "--knee-limits" not in words:
         return []
-    limits = read_knee_limits(words[words.index("-knee-limits") + 1], verifies=False)
+    limits = read_knee_limits(words[words.index("--knee-limits") + 1], verifies=False)
     return [f"           limits {', '.join(each.text for each in limits)}"]
 
 
@@ -129,4 +129,4 @@ def test_what_is_printed(run: tuple[str, str, str]) -> None:
 
 def test_all_flags_are_described() -> None:
     told = SECTIONS[0] + PAGE.partition("## What it refuses")[0]
-    assert [each for each in STREAM_FLAGS if f"`-{each}" not in told and f" -{each}" not in told] == []  # fmt: skip
+    assert [each for each in STREAM_FLAGS if f"`--{each}" not in told and f" --{each}" not in told] == []  # fmt: skip

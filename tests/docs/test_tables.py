@@ -28,7 +28,7 @@ def page(name: str) -> str:
         ("contributing/recording", "entry", {*NAMES}),
         ("record", "argument", {*SETTINGS}),
         ("record", "command", {f"hsdns replay {each}" for each in replay.WORDS}),
-        ("record", "flag", {f"-{each}" for each in Record.flags()} - {"-control", "-o", "-h", "-help"}),
+        ("record", "flag", {f"--{each}" for each in Record.flags()} - {"--control", "--o", "--h", "--help"}),
     ],
 )  # fmt: skip
 def test_every_word_is_described(name: str, title: str, known: set[str]) -> None:

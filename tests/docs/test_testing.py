@@ -71,7 +71,7 @@ def test_compose(folder: Path) -> None:
     compose = yaml.safe_load((folder / "compose.yaml").read_text())
     dns, client = compose["services"]["dns"], compose["services"]["client"]
     ready = compose["services"]["ready"]
-    assert dns["command"][1:3] == ["-conf", "/lab/Corefile"]
+    assert dns["command"][1:3] == ["--conf", "/lab/Corefile"]
     assert dns["networks"]["lab"]["ipv4_address"] == client["dns"][0]
     assert f"http://{client['dns'][0]}:9160/ready" in ready["command"][-1]
     assert set(client["networks"]) == set(dns["networks"]) == set(ready["networks"]) == set(compose["networks"])  # fmt: skip

@@ -111,12 +111,12 @@ def test_other_sources_have_no_pods(tmp_path: Path) -> None:
     with pytest.raises(QuestionError) as raised:
         find(configuration(tmp_path, "source synthetic services=3"), "shop/web")
     assert str(raised.value).startswith(
-        "-from needs a source with pods, manifests or an API server, and here is synthetic "
+        "--from needs a source with pods, manifests or an API server, and here is synthetic "
     )
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(QuestionError, match=r'^-cluster-dns needs an IP address, found "dns"$'):
+    with pytest.raises(QuestionError, match=r'^--cluster-dns needs an IP address, found "dns"$'):
         find(configuration(tmp_path), "shop/web", "dns")
 
 
@@ -131,7 +131,7 @@ def test_of_an_api_server(tmp_path: Path) -> None:
     dns["metadata"]["namespace"] = "kube-system"
     with ApiThread() as api:
         api.apply(pod)
-        with pytest.raises(QuestionError, match="is not known; give it with -cluster-dns ADDRESS"):
+        with pytest.raises(QuestionError, match="is not known; give it with --cluster-dns ADDRESS"):
             find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/web-0")
         api.apply(dns)
         found = find(configuration(tmp_path, f"endpoint {api.api.url}"), "shop/web-0")
@@ -204,7 +204,7 @@ LOOPBACK = "dnsPolicy: None, dnsConfig: {nameservers: [127.0.0.1]}, "
         (f"{LOOPBACK}containers: [{{name: d, image: 'r.io/hsdns/hsdns:1@sha256:0'}}]", [KUBE_DNS, TO_NODE], "127.0.0.1", "", f"it queries 127.0.0.1, {ITSELF}"),
         (f"{LOOPBACK}initContainers: [{{name: d, image: coredns/coredns, restartPolicy: Always}}]", [KUBE_DNS], "::1", "", f"it queries 127.0.0.1, {ITSELF}"),
         (f"{LOOPBACK}initContainers: [{{name: d, image: coredns/coredns}}]", [KUBE_DNS], "10.96.0.10", "", ""),
-        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[interface, -name, dns, -address, 169.254.20.10]").replace("k8s-dns-node-cache", "hsdns")], "169.254.20.10", "", f"it queries 169.254.20.10, {OF_POD}"),
+        (SPEC, [KUBE_DNS, ON_NODES.replace("ARGS", "[interface, --name, dns, --address, 169.254.20.10]").replace("k8s-dns-node-cache", "hsdns")], "169.254.20.10", "", f"it queries 169.254.20.10, {OF_POD}"),
         ("containers: []", [KUBE_DNS, ON_NODES.replace("ARGS", '[-localip, "169.254.20.10,10.96.0.10"]'), TO_PODS], "10.96.0.10", "", ""),
         (SPEC.replace("20.10]", "20.10, 10.96.0.10]"), [KUBE_DNS, ON_NODES.replace("ARGS", "[]"), TO_PODS], "169.254.20.10", "", f"it queries 169.254.20.10, {OF_POD}"),
     ],

@@ -80,7 +80,7 @@ def test_an_alias_and_a_name_that_the_built_in_corefile_has_no_server_for() -> N
     explainer = Explainer(server.configuration, seeing, edges)
     why = (
         "a.test is outside of the cluster, and the built-in Corefile has no server for it; "
-        "name the Corefile of the cluster with -conf"
+        "name the Corefile of the cluster with --conf"
     )
     for name, cause in (
         ("a.test.", why),

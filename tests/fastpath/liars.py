@@ -89,7 +89,7 @@ GOOD: Final[dict[str, Any]] = {
     **dict.fromkeys("worker begin timeout stop pipe question planned sent received late_after".split(), 0),
     **dict.fromkeys("seconds at now ttl end expire max_age max_ports count upstream".split(), 0),
     **dict.fromkeys("rotate log no_edns renewed is_tcp wildcard more pod_names zonal counts_not_ready is_down is_paused rotates".split(), False),
-    **dict.fromkeys("dependencies exclusions labels misses kinds queries zones addresses upstreams".split(), ()),
+    **dict.fromkeys("dependencies exclusions labels misses kinds queries zones addresses upstreams events".split(), ()),
     **{key: {} for key in "groups values namespaces cluster_ips endpoint_ips owners".split()},
     **dict.fromkeys("make_value make_part make_ports note owner old new gone come key world reading".split(), ()),
     **dict.fromkeys("tap table first timed".split()),

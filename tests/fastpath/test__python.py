@@ -25,9 +25,10 @@ from hsdns.fastpath import _python
 from hsdns.fastpath.batch import PortableBatch
 from hsdns.fastpath.table import MAX_ROUNDS
 from hsdns.wire.edns import Edns
+from hsdns.wire.framing import frame
 from hsdns.wire.message import AD, CD, RD, Reply, nodata, nxdomain, unwritten
 from tests import strategies
-from tests.fastpath.twins import HAS_NATIVE, NATIVE, TableUnderTest, addresses, ask, soa
+from tests.fastpath.twins import HAS_NATIVE, NATIVE, V4, TableUnderTest, addresses, ask, soa
 from tests.support.effort import tries
 
 ONLY_NATIVE = {"MissQueue": {"fileno"}}  # the loop itself waits for datagrams in Python
@@ -182,7 +183,12 @@ def draw_reply(chance: Random, query: bytes) -> Reply | bytes:
 def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
     """Do one thing; draws the same numbers whatever the under_test returns."""
     what = chance.choice(
-        ("store " * 5 + "lookup " * 10 + "bump serial names set_template clear counts").split()
+        (
+            "store " * 5
+            + "lookup " * 8
+            + "framed " * 2
+            + "bump serial names set_template clear counts"
+        ).split()
     )
     if what == "store":
         query = draw_query(chance)
@@ -202,6 +208,11 @@ def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
         replies = [under_test.lookup(query, limit, now, v6) for _ in range(chance.randrange(1, 5))]
         assert (peeked is None) == (replies[0] is None), "it is what the look-up finds"
         return peeked, replies
+    if what == "framed":
+        stream = b"".join(frame(draw_query(chance)) for _ in range(chance.randrange(6)))
+        cut, most = chance.randrange(len(stream) + 2), chance.randrange(5)
+        at, limit = chance.choice([0, 0, 0, cut]), chance.choice([0, 300, 65_536])
+        return under_test.table.answer_framed(stream[: -cut or None], at, V4, most, limit, start)
     if what == "bump":
         return under_test.versions.bump(chance.randrange(6))
     if what == "serial":

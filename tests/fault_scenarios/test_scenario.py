@@ -175,7 +175,7 @@ def test_a_name_that_the_other_server_has_not_is_a_sentence() -> None:
 
     with pytest.raises(
         ScenarioError,
-        match=r"192\.0\.2\.53 port 53 has no address for web\.example\.org\.; choose another name with -name",
+        match=r"192\.0\.2\.53 port 53 has no address for web\.example\.org\.; choose another name with --name",
     ):
         list(play_all([load("conntrack-race")], Empty("192.0.2.53", 53), "web.example.org."))
 

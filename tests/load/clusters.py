@@ -22,7 +22,7 @@ def with_block(test: Callable[[Kubernetes], Awaitable[Any]], *words: str) -> Any
     """Run a test with the kubernetes block of the built-in Corefile over a source."""
 
     async def run() -> Any:
-        tokens = tuple(Token(word, Position("-source", 0, 0)) for word in words or SYNTHETIC)
+        tokens = tuple(Token(word, Position("--source", 0, 0)) for word in words or SYNTHETIC)
         configuration, _ = configure(None, tokens)
         (block,) = kubernetes_blocks(configuration)
         runtime = make_runtime(configuration)

@@ -123,8 +123,8 @@ def test_latency(lateness: list[int], lost: int, figures: dict[str, int | str]) 
 
 
 def test_a_trifle_is_no_lateness() -> None:
-    for late, stands in ((TRIFLE, True), (TRIFLE + 1, False)):
-        found = shown(latency_figures(of([2 * TRIFLE - 10]), 0, of([late])))
+    for took, late, stands in ((90, TRIFLE, True), (90, TRIFLE + 1, False), (0, 90, True)):
+        found = shown(latency_figures(of([took]), 0, of([late])))
         assert (found["max"] != LATE) is stands
 
 

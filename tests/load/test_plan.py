@@ -250,7 +250,7 @@ def test_ports_are_looked_up_by_programs_that_do_so() -> None:
     found = list(islice(pods.lookups(), 100))
     assert {each.types for each in found} == {(RRType.SRV,)}
     assert {pods.resolvers[each.pod] for each in found} == {"go"}
-    with pytest.raises(LoadError, match=r"^-mix: no pod looks up the kind srv; "):
+    with pytest.raises(LoadError, match=r"^--mix: no pod looks up the kind srv; "):
         check_names(plan(targets=[port], weights=[1.0], resolvers={"java": 1}))
 
 

@@ -328,7 +328,7 @@ def test_the_fastest_second_and_the_end(tmp_path: Path) -> None:
     whole = replay(tmp_path / "c", octets)
     assert (whole.queries, whole.seconds, whole.fastest) == (6, 2.0, 3)
     found = replay(tmp_path / "c", octets, longest=1.0, speed=0.5)
-    assert (times(found), found.left_out) == ([0, 800 * MS], {"after -time": 4})
+    assert (times(found), found.left_out) == ([0, 800 * MS], {"after --time": 4})
 
 
 def test_a_recording(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_recording(tmp_path: Path) -> None:
         (pcap([]), "there is no query in {path}"),
         (pcap([])[:20], "{path} ends in the header of the file, and there is no query before"),
         (pcap([(0, packet(query(WEB), port=1053))] * 2),
-         "there is no query in {path} to port 53, but 2 that may be queries to port 1053; -replay-port 1053 takes these"),
+         "there is no query in {path} to port 53, but 2 that may be queries to port 1053; --replay-port 1053 takes these"),
         (recording(), "there is no query in {path}"),
     ],
 )  # fmt: skip
@@ -412,7 +412,7 @@ def test_any_octets_of_other_files(tmp_path: Path, octets: bytes, begin: bytes) 
 
 
 def test_a_port_is_one_of_packets(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="-replay-port is for captures of packets, and "):
+    with pytest.raises(LoadError, match="--replay-port is for captures of packets, and "):
         replay(tmp_path / "c", TAP, port=53)
     version = cbor(["C-DNS", {0: 2, 1: 0, 3: []}, []])
     with pytest.raises(LoadError, match="is C-DNS of version 2, and only 1 is read"):

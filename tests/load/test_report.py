@@ -442,7 +442,7 @@ def test_names_of_a_cluster_that_changed_meanwhile() -> None:
         (part(0, 2), part(0, 2), "part 0/2 is there more than once: a, b"),
         (part(0, 2), part(1, 3), "these are portions of different plans: a: 0/2, b: 1/3"),
         (part(0, 2), with_plan(part(1, 2), part=""), "these are portions of different plans: b: all of it, a: 0/2"),
-        (part(0, 2), msgspec.structs.replace(part(1, 2), started="2026-01-01T13:00:00.000Z"), f"b began at 2026-01-01T13:00:00.000Z, and a at {STARTED}, so they are not portions of one run; generators that meet at -coordinate begin together"),
+        (part(0, 2), msgspec.structs.replace(part(1, 2), started="2026-01-01T13:00:00.000Z"), f"b began at 2026-01-01T13:00:00.000Z, and a at {STARTED}, so they are not portions of one run; generators that meet at --coordinate begin together"),
         (report(results()), report(results()), "part 0/1 is there more than once: a, b"),
     ],
 )  # fmt: skip

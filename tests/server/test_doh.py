@@ -297,7 +297,7 @@ async def test_client_without_credit_is_served_later(
         pytest.param("https", NO_WINDOW + gets(16), 16 * 60_000, True, id="windows"),
         pytest.param("https", http2_frames.PREFACE + WIDE + gets(16), 16 * 60_000, False, id="unread"),
         pytest.param("dns", frame(bytes(65_535))[:-1], 65_536, True, id="tcp-incomplete-messages"),
-        pytest.param("dns", TCP_QUERY * 3, 2 * 65_537 + len(TCP_QUERY), False, id="tcp-unread"),
+        pytest.param("dns", TCP_QUERY * 3, 65_537 + 2 * len(TCP_QUERY), False, id="tcp-unread"),
     ],
 )  # fmt: skip
 def test_octets_of_all_connections_are_bounded(

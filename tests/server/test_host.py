@@ -131,8 +131,8 @@ REFUSED = container.refusal() or ("" if shutil.which("ip") else "ip is not insta
 SCRIPT = """
 ip link add hsdns type dummy 2>/dev/null || ip link add hsdns type veth peer name other || exit 9
 [ "$1" = on ] || echo 1 > /proc/sys/net/ipv6/conf/hsdns/disable_ipv6 || exit 9
-for turn in 1 2; do "$2" -m hsdns interface -address 169.254.20.10 fd68:7364:6e73::53 || exit 1; done
-ip -json address show dev hsdns
+for turn in 1 2; do "$2" -m hsdns interface --address 169.254.20.10 fd68:7364:6e73::53 || exit 1; done
+ip --json address show dev hsdns
 """
 
 

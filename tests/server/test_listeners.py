@@ -302,7 +302,7 @@ def test_taken_port_is_an_error(kind: socket.SocketKind, share: bool) -> None:
     name = "UDP" if kind == socket.SOCK_DGRAM else "TCP"
     assert str(caught.value) == (
         f"cannot listen on {name} 127.0.0.1:{port}: another program has the port; "
-        "stop it or change the key's port (or -dns.port)"
+        "stop it or change the key's port (or --dns.port)"
     )
 
 
@@ -337,12 +337,12 @@ def test_one_address_beside_all(first: str) -> None:
         pytest.param(
             ListenAddress("", 53), errno.EACCES,
             "cannot listen on UDP :53: ports below 1024 need a right; grant CAP_NET_BIND_SERVICE or change the "
-            "key's port (or -dns.port)",
+            "key's port (or --dns.port)",
             id="low-port",
         ),
         pytest.param(
             ListenAddress("192.0.2.7", 53), errno.EADDRNOTAVAIL,
-            "cannot listen on UDP 192.0.2.7:53: this host has no such address; change the block's bind (or -listen)",
+            "cannot listen on UDP 192.0.2.7:53: this host has no such address; change the block's bind (or --listen)",
             id="not-ours",
         ),
         pytest.param(

@@ -78,9 +78,9 @@ class Server:
 
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-NO_ANSWERS = "no DNS server is queried with -source, and the file has no answers"
+NO_ANSWERS = "no DNS server is queried with --source; the file has no answers"
 NO_MEMORY = "there are no figures of it, of metrics.k8s.io (PodMetrics)"
-NO_QUERIES = "no recording is given; name one with -recording"
+NO_QUERIES = "no recording is given; name one with --recording"
 
 
 def named(name: str, **more: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from hsdns.assemble import Configuration
 from hsdns.cli.command import complain
 from hsdns.cli.offline import WAIT, CannotTell, kubernetes_blocks, started, wait_for_clusters
+from hsdns.cluster.value import Key
 from hsdns.load.cluster.api import ClusterApi
 from hsdns.load.cluster.changes import DEFAULT
 from hsdns.load.cluster.churn import NAMESPACE, Churn, OwnNamespace, Rates, Size
@@ -38,7 +39,7 @@ from hsdns.load.verify.prober_process import Place, ProberProcess
 from hsdns.load.verify.propagation import Propagation
 from hsdns.load.verify.truth import BEAT, Truth
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.resolver.forwarders.istio import Istio
+from hsdns.resolver.forwarders import class_of
 from hsdns.sources.api_access import ApiAccess
 from hsdns.sources.api_server import ApiServer
 from hsdns.sources.synthetic import Synthetic
@@ -96,9 +97,14 @@ class LoadCluster:
         self._thread = threading.Thread(target=self._run, name="cluster", daemon=True)
         self._began = time.monotonic()
 
-    def __enter__(self) -> LoadCluster:
+    def start(self) -> None:
+        """Begin to read the cluster; entering waits until it is read."""
         sys.setswitchinterval(SWITCH_INTERVAL)
         self._thread.start()
+
+    def __enter__(self) -> LoadCluster:
+        if self._thread.ident is None:
+            self.start()
         try:
             self._ready.result()
         except BaseException:
@@ -115,6 +121,15 @@ class LoadCluster:
     def call(self, coro: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine in the cluster's thread."""
         return asyncio.run_coroutine_threadsafe(coro, self._loop).result()
+
+    def told(self) -> dict[str, dict[str, list[str]]]:
+        """What istiod tells its agents after the changes since the last call."""
+        pods, truth, found = self.questions.pods, self.truth, list[Key]()
+        if pods is None or truth is None or not class_of(pods.through).captures:
+            return {}
+        while truth.changed:
+            found.append(truth.changed.pop())
+        return truth.block.registry(pods.domain, found)
 
     def follow(self, rate: float, ask: Callable[[Event], bool]) -> Follower:
         """From now on, follow changes with at most `rate` probes per second; calls `ask` in the cluster's thread."""
@@ -245,7 +260,7 @@ class LoadCluster:
         ):
             if time.monotonic() > deadline:
                 raise LoadError(
-                    f"-churn-api: the watch has not seen the namespace {name} within {WAIT:g} s; "
+                    f"--churn-api: the watch has not seen the namespace {name} within {WAIT:g} s; "
                     "does the kubernetes block select namespaces or labels?"
                 )
             await asyncio.sleep(BEAT)
@@ -254,15 +269,10 @@ class LoadCluster:
         source = block.source
         if not isinstance(source, Synthetic) or source.changes:
             raise LoadError(
-                "-api serves a simulated cluster: add -source synthetic, without changes; -churn makes them"
+                "--api serves a simulated cluster: add --source synthetic, without changes; --churn makes them"
             )
         self._churn = Churn(
-            source.shape,
-            self.kinds,
-            self.seed,
-            block.watch.deliver,
-            time.monotonic,
-            self._written,
+            source.shape, self.kinds, self.seed, block.watch.deliver, time.monotonic, self._written
         )
         self.api = ClusterApi(self._churn.history, host, port)
         await self.api.start()
@@ -274,19 +284,19 @@ def _writer(block: Kubernetes) -> ApiWriter:
     connect = source.connect if isinstance(source, ApiServer) else None
     if not isinstance(connect, ApiAccess):
         raise LoadError(
-            "-churn-api changes a cluster that is watched at its API server: leave -source out, and name with -conf a "
-            "Corefile whose kubernetes block has kubeconfig or endpoint, or neither inside of a cluster"
+            "--churn-api changes a cluster that is watched at its API server: leave --source out, and name with --conf "
+            "a Corefile whose kubernetes block has kubeconfig or endpoint, or neither inside of a cluster"
         )
     try:
         return ApiWriter(connect.source(time.monotonic, time.time, lambda sentence: None))
     except ValueError as error:
-        raise LoadError(f"-churn-api: {error}") from None
+        raise LoadError(f"--churn-api: {error}") from None
 
 
 def _only(blocks: Sequence[Kubernetes]) -> Kubernetes:
     if len(blocks) > 1:
         raise LoadError(
-            f"-verify and -api need one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
+            f"--verify and --api need one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
         )
     return blocks[0]
 
@@ -341,7 +351,7 @@ def pod_plan(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
     flags, count = settings.flags, settings.flags.pods or 0
     if len(blocks) != 1:
         raise LoadError(
-            f"-pods needs one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
+            f"--pods needs one kubernetes block, but the Corefile has {len(blocks)}; leave one in it"
         )
     answer_set = blocks[0].answer_set()
     zone, targets, weights = cluster_targets(
@@ -363,7 +373,7 @@ def pod_plan(settings: LoadSettings, blocks: Sequence[Kubernetes]) -> PodPlan:
         flags.seed,
         flags.through,
         min(count, flags.nodes or ceil(count / PODS_OF_NODE)),
-        blocks[0].registry(domain) if flags.through == Istio.name else {},
+        blocks[0].registry(domain) if class_of(flags.through).captures else {},
     )
     check_names(plan)
     return plan

@@ -56,7 +56,7 @@ from hsdns.load.knee import HELD, SHORTEST, KneeSearch, Step, outcome_of, querie
 from hsdns.load.limits import Limit
 from hsdns.load.questions import LABEL_LEN, Question, Questions, read_queries
 from hsdns.load.schedule import Portion, Stage
-from hsdns.resolver.forwarders import FORWARDERS
+from hsdns.resolver.forwarders import class_of
 from hsdns.wire import counted
 from hsdns.wire.name import MAX_NAME_LEN
 
@@ -79,10 +79,10 @@ class Load(LoadFlags):
 
     name = "load"
     forms = """hsdns load PLAN.yaml [FLAG...]
-       hsdns load -queries FILE [FLAG...]
-       hsdns load -source NAME [ARGUMENT...] [FLAG...]
-       hsdns load -replay FILE [FLAG...]
-       hsdns load -pods NUMBER -source NAME [ARGUMENT...] [FLAG...]
+       hsdns load --queries FILE [FLAG...]
+       hsdns load --source NAME [ARGUMENT...] [FLAG...]
+       hsdns load --replay FILE [FLAG...]
+       hsdns load --pods NUMBER --source NAME [ARGUMENT...] [FLAG...]
        hsdns load compare FILE... [FLAG...]
        hsdns load merge FILE... [FLAG...]"""
     suggested = tuple(COMMANDS)
@@ -196,7 +196,7 @@ def _cluster(settings: LoadSettings) -> LoadCluster | None:
     return LoadCluster(
         configuration,
         partial(questions_of, settings),
-        verifies=flags.verify,
+        verifies=flags.verify or class_of(flags.through).captures,
         serves=flags.api,
         changes_api=flags.churn_api,
         kinds=flags.churn_kinds,
@@ -233,12 +233,12 @@ def _load(
     places = [_find(settings, each, questions, cluster) for each in settings.targets]
     for family_and_address in places if settings.clients else ():
         check_sources(settings.clients, *family_and_address)
-    truth = cluster.truth if cluster is not None else None
+    truth = cluster.truth if cluster is not None and flags.verify else None
     # Of pods, some resolvers send an OPT record and some do not, so one in a reply is never wrong.
     edns = flags.edns if questions.pods is None else go.EDNS_SIZE
     told = _plan(settings, questions, sockets, generator.portion)
     with ExitStack() as stack:
-        loaded, observers = [], {}
+        loaded, senders, observers = [], [], {}
         for target, (family, address) in zip(settings.targets, places, strict=True):
             plan = Plan(
                 family,
@@ -266,6 +266,7 @@ def _load(
             is_free = truth is None and len(places) == 1
             cpu = NONE if flags.cpu == AUTO and not is_free else flags.cpu
             sending = stack.enter_context(SenderProcess(plan, cpu))
+            senders.append(sending)
             place = place_to_text(target.host, target.port)
             host = target.host if is_own(target.host) else ""
             is_udp = settings.streams is None or settings.streams.for_truncated
@@ -294,6 +295,9 @@ def _load(
             for each in observers.values():
                 each.see(None, 0.0)
             following.take()
+            if told := {} if cluster is None else cluster.told():
+                for sender in senders:
+                    sender.tell(told)
 
         options = RunOptions(
             lambda: () if truth is None else truth.changes,
@@ -429,12 +433,12 @@ def allow_descriptors(settings: LoadSettings, sockets: int) -> None:
     streams = settings.streams
     if streams is not None and not streams.for_truncated:
         needed = descriptors_needed(streams, settings.schedule.fastest, settings.timeout)
-        what, remedy = f"{needed} connections", "lower -connections, -idle or -rate"
+        what, remedy = f"{needed} connections", "lower --connections, --idle or --rate"
     else:
         connections = 0 if streams is None else streams.connections
         beside = f" and {connections} connections" if connections else ""
         needed = sockets + connections
-        what, remedy = f"-sockets: {sockets} sockets{beside}", "ask from fewer"
+        what, remedy = f"--sockets: {sockets} sockets{beside}", "ask from fewer"
     raise_limit()
     limit = descriptor_limit()
     if needed + SPARE > limit:
@@ -484,7 +488,7 @@ def find_generator(portion: Portion, place: tuple[str, int] | None, job: str) ->
     found = api.job(job)
     if index >= found.completions:
         raise LoadError(
-            f"-job: the Job {job} has {found.completions} completions, and no index {index}"
+            f"--job: the Job {job} has {found.completions} completions, and no index {index}"
         )
     return Generator(Portion(index, found.completions), (api.own_address(), 0), found, api)
 
@@ -519,7 +523,7 @@ def _api() -> JobApi:
 
     source = InCluster(os.environ, time.monotonic, lambda message: None)
     for sentence in source.check():
-        raise LoadError(f"-job: {sentence}")
+        raise LoadError(f"--job: {sentence}")
     return JobApi(source, read_namespace())
 
 
@@ -528,7 +532,7 @@ def questions_of(settings: LoadSettings, blocks: Sequence[Kubernetes] = ()) -> Q
     found, flags = _questions(settings, blocks), settings.flags
     for each in found.all if flags.random_labels else ():
         if len(each.name.wire) + LABEL_LEN + 1 > MAX_NAME_LEN:
-            raise LoadError(f"-random-labels: {each.name.to_text()} is too long for another label")
+            raise LoadError(f"--random-labels: {each.name.to_text()} is too long for another label")
     if flags.do:
         found = found._replace(all=[each._replace(do=True) for each in found.all])
     return found
@@ -563,11 +567,10 @@ def in_words(settings: LoadSettings, questions: Questions) -> str:
     if pods is not None:
         resolvers = ", ".join(f"{name} {share}" for name, share in pods.resolvers.items())
         kinds = ", ".join(dict.fromkeys(each.kind for each in pods.targets))
-        where = f"{pods.count} pods ({resolvers}) in {len(pods.namespaces)} namespaces"
+        where = f"{pods.count} pods ({resolvers}) in {counted(len(pods.namespaces), 'namespace')}"
         if pods.through:
-            is_own = FORWARDERS[pods.through].captures
             where += f" through {pods.through}"
-            where += "" if is_own else f" on {counted(pods.nodes, 'node')}"
+            where += "" if class_of(pods.through).captures else f" on {counted(pods.nodes, 'node')}"
         return f"lookups of {where}, {len(pods.targets)} names: {kinds}"
     count, is_replay = len(settings.clients), settings.replay is not None
     own = (

@@ -30,7 +30,7 @@ from hsdns.sources.manifest_yaml import ManifestLoader
 
 STAGES: Final = "stages"
 IN_STAGE: Final = ("rate", "time", "arrival", "mix", "churn")
-_FLAG: Final = re.compile(r"(?<![\w-])-([a-z][a-z-]*)")
+_FLAG: Final = re.compile(r"(?<![\w-])--?([a-z][a-z-]*)")
 # Reads the words of a command line: the values of flags by name.
 Parse = Callable[[list[str]], Any]
 
@@ -67,7 +67,7 @@ class PlanFile:
             if not named:
                 raise
             known = "|".join(map(re.escape, places))
-            said = re.sub(rf"(?<![\w-])-({known})(?![\w-])", r"\1", str(error))
+            said = re.sub(rf"(?<![\w-])--?({known})(?![\w-])", r"\1", str(error))
             raise LoadError(f"{self.places[named[0]]}: {said}") from None
 
     def read_stages(self, parse: Parse) -> tuple[Stage, ...]:

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.command import Command, FlagError, complain, flag, leading_words, say, say_json
 from hsdns.load.cli.settings import PERFDATA, ReportCommand
@@ -64,7 +64,7 @@ class Metrics:
         self._put(servers, max(each.seconds for each in report.servers), limits)
         self._wait()
         if self._failure:
-            raise LoadError(f"-push: {self._gateway} has not taken the metrics: {self._failure}")
+            raise LoadError(f"--push: {self._gateway} has not taken the metrics: {self._failure}")
 
     def _wait(self) -> None:
         if self._sending is not None:
@@ -115,7 +115,7 @@ def write_for_ci(report: Report, flags: ReportCommand) -> None:
             file.write(markdown(report))
     elif flags.github:
         raise LoadError(
-            f"-github: {SUMMARY} names no file, so this is not a step of GitHub Actions"
+            f"--github: {SUMMARY} names no file, so this is not a step of GitHub Actions"
         )
 
 
@@ -152,7 +152,7 @@ class Compare(Command):
     name = "load compare"
     forms = "FILE FILE... [FLAG...]"
 
-    html: Annotated[str, flag("write the comparison as a page to a file", "FILE")] = ""
+    html: str = flag("", "write the comparison as a page to a file", "FILE")
 
     @classmethod
     def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
@@ -169,7 +169,7 @@ class Compare(Command):
             servers = shown_together(_compared(self.words))
             if len(servers) < 2:
                 raise FlagError(
-                    "there is nothing to compare: name the reports of two runs or more, that -json FILE wrote"
+                    "there is nothing to compare: name the reports of two runs or more, that --json FILE wrote"
                 )
             say(*compared_lines(servers))
             if self.html:
@@ -209,7 +209,7 @@ class Merge(ReportCommand):
         with naming_files():
             if not self.words:
                 raise FlagError(
-                    "there is nothing to merge: name the reports that -json FILE wrote, or - for standard input"
+                    "there is nothing to merge: name the reports that --json FILE wrote, or - for standard input"
                 )
             if len(set(self.words)) < len(self.words):
                 raise FlagError("a report is given twice; name each file once")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from msgspec import field, structs
+from msgspec import structs
 
 from hsdns.cli.command import NO_CODE, OUTPUT, Command, Flag, FlagError, complain, flag
 from hsdns.cli.source import SERVED
@@ -61,8 +61,7 @@ from hsdns.load.send.processors import AUTO, NONE
 from hsdns.load.verify.message import MOST_TTL
 from hsdns.load.verify.verifier import SLACK
 from hsdns.resolver import MODELS, looks_up
-from hsdns.resolver.forwarders import FORWARDERS
-from hsdns.resolver.forwarders.coredns import NodeLocalDns
+from hsdns.resolver.forwarders import FORWARDERS, class_of
 from hsdns.wire.name import Name
 
 PERFDATA: Final = "perfdata"
@@ -87,11 +86,11 @@ def _in_text(shares: Mapping[str, int]) -> str:
 
 
 def _time(text: str) -> Flag:
-    return flag(text, "TIME", time="10s", is_zero=True)
+    return Flag.of(text, "TIME", time="10s", is_zero=True)
 
 
 def _count(text: str, high: int, argument: str = "NUMBER", low: int = 1) -> Flag:
-    return flag(text, argument, what="number", low=low, high=high)
+    return Flag.of(text, argument, what="number", low=low, high=high)
 
 
 def _number(name: str, text: str, argument: str, high: float, usual: float | None = 0.0) -> Flag:
@@ -99,10 +98,10 @@ def _number(name: str, text: str, argument: str, high: float, usual: float | Non
 
     def read(found: str) -> float:
         if not 0 <= (number := _float(found)) <= high:
-            raise FlagError(f'-{name} needs a number from 0 to {high:g}, found "{found}"')
+            raise FlagError(f'--{name} needs a number from 0 to {high:g}, found "{found}"')
         return number
 
-    return flag(text, argument, read=_unless_empty(read, usual))
+    return Flag.of(text, argument, read=_unless_empty(read, usual))
 
 
 def _unless_empty(read: Callable[[str], Any], usual: Any) -> Callable[[str], Any]:
@@ -128,7 +127,7 @@ def _shares(name: str, text: str, known: Mapping[str, Any], usual: Mapping[str, 
         shares = read_shares(found, known, name, what, alone=True)
         return {kind: share for kind, share in shares.items() if share}
 
-    return flag(
+    return Flag.of(
         f"shares of the {text} (default {_in_text(usual)})", "NAME=SHARE,...", name=name, read=read
     )
 
@@ -141,16 +140,16 @@ def _names(name: str, text: str, argument: str) -> Flag:
             try:
                 Name.from_text(word)
             except ValueError as error:
-                raise FlagError(f'-{name}: "{word}" is not a domain name: {error}') from None
+                raise FlagError(f'--{name}: "{word}" is not a domain name: {error}') from None
         return words
 
-    return flag(text, argument, read=read)
+    return Flag.of(text, argument, read=read)
 
 
 def _cpu(word: str) -> str:
     if word in ("", AUTO, NONE) or (word.isascii() and word.isdigit() and len(word) < 5):
         return word or AUTO
-    raise FlagError(f'-cpu needs a number, auto or none, found "{word}"')
+    raise FlagError(f'--cpu needs a number, auto or none, found "{word}"')
 
 
 def _resolv_options(words: list[str]) -> list[str]:
@@ -159,7 +158,7 @@ def _resolv_options(words: list[str]) -> list[str]:
         name, _, value = word.partition(":")
         if word not in _OPTIONS and not (name in _NUMBERS and value.isascii() and value.isdigit()):
             raise FlagError(
-                f'-resolv-options: "{word}" is not an option of resolv.conf; there are '
+                f'--resolv-options: "{word}" is not an option of resolv.conf; there are '
                 f"{', '.join(f'{each}:NUMBER' for each in _NUMBERS)}, {', '.join(_OPTIONS)}"
             )
     return words
@@ -167,23 +166,23 @@ def _resolv_options(words: list[str]) -> list[str]:
 
 def _speed(text: str) -> float:
     if not 1 / FASTEST <= (speed := _float(text)) <= FASTEST:
-        raise FlagError(f'-speed needs a number such as 2 or 0.5, found "{text}"')
+        raise FlagError(f'--speed needs a number such as 2 or 0.5, found "{text}"')
     return speed
 
 
 def _path(text: str) -> str:
     if not text.startswith("/") or not text.isascii() or not text.isprintable() or " " in text:
-        raise FlagError(f'-doh-path needs a path such as {PATH}, found "{text}"')
+        raise FlagError(f'--doh-path needs a path such as {PATH}, found "{text}"')
     if "{" in text:
         raise FlagError(
-            f'-doh-path: leave {text[text.index("{") :]} out of "{text}"; the query is added where it belongs'
+            f'--doh-path: leave {text[text.index("{") :]} out of "{text}"; the query is added where it belongs'
         )
     return text
 
 
 def _method(text: str) -> str:
     if text.lower() not in (GET, POST):
-        raise FlagError(f'-doh-method needs post or get, found "{text}"')
+        raise FlagError(f'--doh-method needs post or get, found "{text}"')
     return text.lower()
 
 
@@ -191,7 +190,7 @@ def _host_and_port(name: str, text: str) -> tuple[str, int]:
     found = split_host_port(text)
     if found is None or not found.host:
         raise FlagError(
-            f'-{name} needs an address and a port such as 127.0.0.1:8001, found "{text}"'
+            f'--{name} needs an address and a port such as 127.0.0.1:8001, found "{text}"'
         )
     return found
 
@@ -200,14 +199,13 @@ class ReportCommand(Command):
     """The flags of a command that writes a report."""
 
     # fmt: off
-    junit: Annotated[str, flag("write the limits as test cases in JUnit's form to a file", "FILE")] = ""
-    github: Annotated[bool, flag("append to the summary of a step of GitHub Actions, as is done where there is one")
-    ] = False
-    json: Annotated[str, flag("write the report as JSON to a file", "FILE")] = ""
-    html: Annotated[str, flag("write the report as a page to a file", "FILE")] = ""
-    o: Annotated[str, OUTPUT._replace(
-        help="format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws",
-        choices=(*OUTPUT.choices, PERFDATA))] = "text"
+    junit: str = flag("", "write the limits as test cases in JUnit's form to a file", "FILE")
+    github: bool = flag(False, "append to the summary of a step of GitHub Actions, as is done where there is one")
+    json: str = flag("", "write the report as JSON to a file", "FILE")
+    html: str = flag("", "write the report as a page to a file", "FILE")
+    o: str = flag("text",
+        OUTPUT, help="format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws",
+        choices=(*OUTPUT.choices, PERFDATA))
     # fmt: on
 
 
@@ -215,125 +213,110 @@ class LoadFlags(ReportCommand):
     """The flags of a load; times in seconds."""
 
     # fmt: off
-    server: Annotated[list[str], flag(
-        "the servers to load, all at once; name and port are optional (default 127.0.0.1)",
-        "[NAME=]ADDRESS[:PORT]...", adds=True)] = []
-    p: Annotated[int | None, flag("port of servers without one (default 53; dot 853, doh 443)", "PORT", low=1)
-    ] = None
-    rate: Annotated[str, flag(
-        "queries a second: 1000, 100..5000 (a ramp), or several with commas, each with :TIME or an equal part of -time "
-        "(default 1000)", "RATE")] = "1000"
-    time: Annotated[float | None, _time("how long (default 10s)")] = None
-    arrival: Annotated[tuple[str, int] | None, flag(
-        "how queries arrive: even (default), poisson (default of -pods), or burst=COUNT", "WAY",
+    server: list[str] = flag([], "the servers to load, all at once; name and port are optional (default 127.0.0.1)",
+        "[NAME=]ADDRESS[:PORT]...", adds=True)
+    p: int | None = flag(None, "port of servers without one (default 53; dot 853, doh 443)", "PORT", low=1)
+    rate: str = flag("1000",
+        "queries a second: 1000, 100..5000 (a ramp), or several with commas, each with :TIME or a part of --time "
+        "(default 1000)", "RATE")
+    time: float | None = flag(None, _time("how long (default 10s)"))
+    arrival: tuple[str, int] | None = flag(None,
+        "how queries arrive: even (default), poisson (default of --pods), or burst=COUNT", "WAY",
         read=_unless_empty(read_arrival, None))
-    ] = None
-    queries: Annotated[str, flag("file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
-    ] = ""
-    source: Annotated[list[str] | None, SERVED] = None
-    conf: Annotated[str | None, flag("Corefile of the server; its kubernetes block names the cluster", "FILE")
-    ] = None
-    mix: Annotated[str, flag(
-        f"shares of the kinds of names of the cluster (default {_in_text(KINDS)})", "KIND=SHARE,...")] = ""
-    zipf: Annotated[float, _number(
-        "zipf", "Zipf exponent for the popularity of names (default 0: all alike)", "NUMBER", 10.0)
-    ] = 0.0
+    queries: str = flag("", "file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
+    source: list[str] | None = flag(None, SERVED)
+    conf: str | None = flag(None, "Corefile of the server; its kubernetes block names the cluster", "FILE")
+    mix: str = flag("",
+        f"shares of the kinds of names of the cluster (default {_in_text(KINDS)})", "KIND=SHARE,...")
+    zipf: float = flag(0.0, _number(
+        "zipf", "Zipf exponent for the popularity of names (default 0: all alike)", "NUMBER", 10.0))
 
-    pods: Annotated[int | None, _count(
-        "pods that look names up as their resolvers do; -rate is lookups a second", MOST_PODS)] = None
-    resolvers: Annotated[dict[str, int], _shares("resolvers", "pods' programs", _PROGRAMS, RESOLVERS, "program")
-    ] = field(default_factory=partial(dict, RESOLVERS))
-    forms_: Annotated[dict[str, int], _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name")
-    ] = field(default_factory=partial(dict, FORMS))
-    external: Annotated[list[str], _names("external", "names outside of the cluster that pods look up", "NAME...")] = []
-    through: Annotated[str, flag("what the queries of the pods of a node go through", "NAME", choices=tuple(FORWARDERS))
-    ] = ""
-    nodes: Annotated[int | None, _count(
-        "nodes of the pods, each with a forwarder of -through (default: one for each 110 pods)", MOST_PODS)
-    ] = None
-    resolv_options: Annotated[list[str], flag(
-        "options of the pods' resolv.conf (default ndots:5)", "OPTION...", read=_resolv_options)] = []
-    node_search: Annotated[list[str], _names(
-        "node-search", "search domains of the node, after those of the cluster", "DOMAIN...")] = []
+    pods: int | None = flag(None, _count(
+        "pods that look names up as their resolvers do; --rate is lookups a second", MOST_PODS))
+    resolvers: dict[str, int] = flag(dict(RESOLVERS),
+        _shares("resolvers", "pods' programs", _PROGRAMS, RESOLVERS, "program"))
+    forms_: dict[str, int] = flag(dict(FORMS),
+        _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name"))
+    external: list[str] = flag([], _names("external", "names outside of the cluster that pods look up", "NAME..."))
+    through: str = flag("", "what the queries of the pods of a node go through", "NAME", choices=tuple(FORWARDERS))
+    nodes: int | None = flag(None, _count(
+        "nodes of the pods, each with a forwarder of --through (default: one for each 110 pods)", MOST_PODS))
+    resolv_options: list[str] = flag([],
+        "options of the pods' resolv.conf (default ndots:5)", "OPTION...", read=_resolv_options)
+    node_search: list[str] = flag([], _names(
+        "node-search", "search domains of the node, after those of the cluster", "DOMAIN..."))
 
-    replay: Annotated[str, flag("recording, pcap or pcapng file whose queries to send, at their times", "FILE")
-    ] = ""
-    speed: Annotated[float, flag("how many times as fast as they were recorded (default 1)", "NUMBER", read=_speed)
-    ] = 1.0
-    replay_port: Annotated[int | None, flag(
-        "port to which the queries of a capture of packets went (default 53)", "PORT", low=1)] = None
-    clients: Annotated[tuple[str, ...], flag(
+    replay: str = flag("", "recording, pcap or pcapng file whose queries to send, at their times", "FILE")
+    speed: float = flag(1.0, "how many times as fast as they were recorded (default 1)", "NUMBER", read=_speed)
+    replay_port: int | None = flag(None,
+        "port to which the queries of a capture of packets went (default 53)", "PORT", low=1)
+    clients: tuple[str, ...] = flag((),
         "addresses of this machine, each a client with a socket or connection of its own, or `any` address for each "
-        "client of -replay", "NETWORK", read=_unless_empty(read_clients, ()))] = ()
-    random_labels: Annotated[bool, flag("put a random label before each name, so that no cache has it")] = False
-    replay_broken: Annotated[bool, flag("replay a broken file up to where it is broken")] = False
+        "client of --replay", "NETWORK", read=_unless_empty(read_clients, ()))
+    random_labels: bool = flag(False, "put a random label before each name, so that no cache has it")
+    replay_broken: bool = flag(False, "replay a broken file up to where it is broken")
 
-    seed: Annotated[int, _count("random seed (default 1)", 999_999_999, low=0)] = 1
-    do: Annotated[bool, flag(f"request DNSSEC records (the DO bit); implies -edns {DO_SIZE}")] = False
-    edns: Annotated[int, _count("payload size of an EDNS record (default: without one)", 65535, "OCTETS", 512)] = 0
-    timeout: Annotated[float, _time("when a query is lost (default 2s)")] = TIMEOUT
-    sockets: Annotated[int | None, _count(
-        f"UDP ports to send from (default {SOCKETS}; with -pods {POD_SOCKETS})", MOST_SOCKETS)] = None
+    seed: int = flag(1, _count("random seed (default 1)", 999_999_999, low=0))
+    do: bool = flag(False, f"request DNSSEC records (the DO bit); implies --edns {DO_SIZE}")
+    edns: int = flag(0, _count("payload size of an EDNS record (default: without one)", 65535, "OCTETS", 512))
+    timeout: float = flag(TIMEOUT, _time("when a query is lost (default 2s)"))
+    sockets: int | None = flag(None, _count(
+        f"UDP ports to send from (default {SOCKETS}; with --pods {POD_SOCKETS})", MOST_SOCKETS))
 
-    cpu: Annotated[str, flag(
+    cpu: str = flag(AUTO,
         "the processor that sends: a number, none for any, or auto (default): the idlest of three or more", "NUMBER",
-        read=_cpu)] = AUTO
+        read=_cpu)
 
-    transport: Annotated[str, flag(
-        "how queries travel: udp (default), tcp, dot or doh", "NAME", choices=tuple(TRANSPORTS))] = UDP
-    retry_tcp: Annotated[bool, flag("retry over TCP where an answer over UDP is truncated")] = False
-    connections: Annotated[int, _count(f"connections at once at most (default {CONNECTIONS})", 100_000)] = CONNECTIONS
-    queries_per_connection: Annotated[int, _count(
-        "queries on a connection, 1 for a new one each (default: any number)", 10**9)] = 0
-    pipeline: Annotated[int, _count(f"queries in flight on a connection (default {PIPELINE})", 60_000)] = PIPELINE
-    idle: Annotated[float | None, _time("close a connection that has been idle for so long (default: it stays open)")
-    ] = None
-    tls_ca: Annotated[str, flag("file of the certificates to trust (default: those of this machine)", "FILE")] = ""
-    tls_name: Annotated[str, flag("name that the certificate must have (default: the address)", "NAME")] = ""
-    tls_insecure: Annotated[bool, flag("trust any certificate")] = False
-    doh_path: Annotated[str, flag(f"path of the URL for DNS over HTTPS (default {PATH})", "PATH", read=_path)] = PATH
-    doh_method: Annotated[str, flag("post (default) or get", "METHOD", read=_method)] = POST
+    transport: str = flag(UDP,
+        "how queries travel: udp (default), tcp, dot or doh", "NAME", choices=tuple(TRANSPORTS))
+    retry_tcp: bool = flag(False, "retry over TCP where an answer over UDP is truncated")
+    connections: int = flag(CONNECTIONS, _count(f"connections at once at most (default {CONNECTIONS})", 100_000))
+    queries_per_connection: int = flag(0, _count(
+        "queries on a connection, 1 for a new one each (default: any number)", 10**9))
+    pipeline: int = flag(PIPELINE, _count(f"queries in flight on a connection (default {PIPELINE})", 60_000))
+    idle: float | None = flag(None,
+        _time("close a connection that has been idle for so long (default: it stays open)"))
+    tls_ca: str = flag("", "file of the certificates to trust (default: those of this machine)", "FILE")
+    tls_name: str = flag("", "name that the certificate must have (default: the address)", "NAME")
+    tls_insecure: bool = flag(False, "trust any certificate")
+    doh_path: str = flag(PATH, f"path of the URL for DNS over HTTPS (default {PATH})", "PATH", read=_path)
+    doh_method: str = flag(POST, "post (default) or get", "METHOD", read=_method)
 
-    verify: Annotated[bool, flag("check each answer against a watch of the same cluster")] = False
-    slack: Annotated[float, _time("allowed lag between the watches of server and generator (default 100ms)")] = SLACK
-    ttl: Annotated[int, _count(f"highest correct TTL in seconds (default {MOST_TTL})", 604_800, low=0)] = MOST_TTL
-    api: Annotated[tuple[str, int] | None, flag(
-        "serve the simulated cluster of -source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
-        read=_unless_empty(partial(_host_and_port, "api"), None))] = None
-    churn: Annotated[float, _number(
-        "churn", "changes a second of the cluster of -api, or of -churn-api", "RATE", 100_000.0)] = 0.0
-    churn_api: Annotated[bool, flag(
-        "make the changes at the API server of -conf, in a temporary namespace")] = False
-    churn_kinds: Annotated[dict[str, int], flag(
+    verify: bool = flag(False, "check each answer against a watch of the same cluster")
+    slack: float = flag(SLACK, _time("allowed lag between the watches of server and generator (default 100ms)"))
+    ttl: int = flag(MOST_TTL, _count(f"highest correct TTL in seconds (default {MOST_TTL})", 604_800, low=0))
+    api: tuple[str, int] | None = flag(None,
+        "serve the simulated cluster of --source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
+        read=_unless_empty(partial(_host_and_port, "api"), None))
+    churn: float = flag(0.0, _number(
+        "churn", "changes a second of the cluster of --api, or of --churn-api", "RATE", 100_000.0))
+    churn_api: bool = flag(False, "make the changes at the API server of --conf, in a temporary namespace")
+    churn_kinds: dict[str, int] = flag(dict(DEFAULT),
         f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)", "KIND=SHARE,...", read=read_kinds)
-    ] = field(default_factory=partial(dict, DEFAULT))
-    probes: Annotated[float | None, _number(
-        "probes", "questions a second, at most, that follow changes (default with -churn: a tenth of -rate)", "RATE",
-        100_000.0, None)] = None
-    wait: Annotated[float, _time("how long to wait for the server to answer (default 0s: three queries)")] = 0.0
-    fail_if: Annotated[str, flag("limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,...")] = ""
-    find_knee: Annotated[bool, flag(
-        "find the highest rate at which limits hold, from -rate on; -time is the shortest step")] = False
-    knee_limits: Annotated[str, flag(f"the limits of -find-knee (default {KNEE_LIMITS})", "LIMIT,...")] = KNEE_LIMITS
-    part: Annotated[Portion, flag(
+    probes: float | None = flag(None, _number(
+        "probes", "questions a second, at most, that follow changes (default with --churn: a tenth of --rate)", "RATE",
+        100_000.0, None))
+    wait: float = flag(0.0, _time("how long to wait for the server to answer (default 0s: three queries)"))
+    fail_if: str = flag("", "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,...")
+    find_knee: bool = flag(False,
+        "find the highest rate at which limits hold, from --rate on; --time is the shortest step")
+    knee_limits: str = flag(KNEE_LIMITS, f"the limits of --find-knee (default {KNEE_LIMITS})", "LIMIT,...")
+    part: Portion = flag(WHOLE,
         "the portion of the plan for this generator, such as 0/4, the first of four", "INDEX/COUNT",
-        read=_unless_empty(read_portion, WHOLE))] = WHOLE
-    coordinate: Annotated[tuple[str, int] | None, flag(
+        read=_unless_empty(read_portion, WHOLE))
+    coordinate: tuple[str, int] | None = flag(None,
         "where the generator of part 0 listens, for all of them to begin together", "HOST:PORT",
-        read=_unless_empty(partial(_host_and_port, "coordinate"), None))] = None
-    job: Annotated[str, flag(
-        "the Indexed Job of this pod; it sets the portion and collects the reports", "NAME")] = ""
-    live: Annotated[str, flag("progress display: line (default), screen, or none", "HOW", choices=WAYS)] = LINE
-    prometheus: Annotated[str, flag("write metrics to a file, periodically and at the end", "FILE")] = ""
-    push: Annotated[str, flag(
-        "send metrics to a Pushgateway, periodically and at the end", "URL",
-        read=_unless_empty(check_gateway, ""))] = ""
-    i_own_this: Annotated[list[str], flag("public addresses that belong to you", "ADDRESS...")
-    ] = []
-    max_rate: Annotated[int, _count(f"ceiling of -rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE")] = int(MOST_RATE)
-    max_time: Annotated[float, _time(f"ceiling of -time (default {MOST_SECONDS / 3600:g}h)")] = MOST_SECONDS
-    keep_going: Annotated[bool, flag("go on even if every query fails")] = False
-    no_code: Annotated[bool, NO_CODE] = False
+        read=_unless_empty(partial(_host_and_port, "coordinate"), None))
+    job: str = flag("", "the Indexed Job of this pod; it sets the portion and collects the reports", "NAME")
+    live: str = flag(LINE, "progress display: line (default), screen, or none", "HOW", choices=WAYS)
+    prometheus: str = flag("", "write metrics to a file, periodically and at the end", "FILE")
+    push: str = flag("", "send metrics to a Pushgateway, periodically and at the end", "URL",
+        read=lambda url: check_gateway(url) if url else "")
+    i_own_this: list[str] = flag([], "public addresses that belong to you", "ADDRESS...")
+    max_rate: int = flag(int(MOST_RATE), _count(f"limit of --rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE"))
+    max_time: float = flag(MOST_SECONDS, _time(f"limit of --time (default {MOST_SECONDS / 3600:g}h)"))
+    keep_going: bool = flag(False, "go on even if every query fails")
+    no_code: bool = flag(False, NO_CODE)
     # fmt: on
 
     stages: tuple[Stage, ...] = ()  # of a plan file
@@ -390,35 +373,35 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "coordinate": ("part",),
 }
 _OUT: Final = "leave one of them out"
-_API: Final = "a Corefile that says which API server; -api serves a simulated cluster instead"
+_API: Final = "a Corefile that says which API server; --api serves a simulated cluster instead"
 # A flag, those that it excludes, and the sentence with one of these in place of {}.
 _EXCLUDED: Final = (
-    ("job", ("part", "coordinate"), f"-{{}}: the Job of -job says which portion this is, and where all meet; {_OUT}"),
-    ("churn-api", ("api",), f"-churn-api needs -conf, {_API}"),
+    ("job", ("part", "coordinate"), f"--{{}}: the Job of --job says which portion this is, and where all meet; {_OUT}"),
+    ("churn-api", ("api",), f"--churn-api needs --conf, {_API}"),
     ("churn-api", ("part", "job"),
-     "-churn-api: each generator would change its own namespace; leave -part and -job out"),
-    ("api", ("part", "job"), f"-{{}}: each generator would create its own cluster for -api; {_OUT}"),
-    ("queries", ("mix", "zipf"), f"-{{}} draws names of a cluster, -queries takes those of a file in order; {_OUT}"),
-    ("replay", ("queries",), "-{} sends what is in another file; leave it or -replay out"),
-    ("replay", ("pods",), "-{} look names up at their own times; leave it or -replay out"),
-    ("replay", ("mix", "zipf"), "-{} draws names of a cluster; leave it or -replay out"),
-    ("replay", ("rate",), "-{} is that of the recording; -speed changes it; leave it or -replay out"),
-    ("replay", ("arrival",), "-{} is that of the recording; leave it or -replay out"),
-    ("pods", ("queries",), f"-{{}} sends what is in a file, -pods look up names of a cluster; {_OUT}"),
+     "--churn-api: each generator would change its own namespace; leave --part and --job out"),
+    ("api", ("part", "job"), f"--{{}}: each generator would create its own cluster for --api; {_OUT}"),
+    ("queries", ("mix", "zipf"), f"--{{}} draws names of a cluster, --queries takes those of a file in order; {_OUT}"),
+    ("replay", ("queries",), "--{} sends what is in another file; leave it or --replay out"),
+    ("replay", ("pods",), "--{} look names up at their own times; leave it or --replay out"),
+    ("replay", ("mix", "zipf"), "--{} draws names of a cluster; leave it or --replay out"),
+    ("replay", ("rate",), "--{} is that of the recording; --speed changes it; leave it or --replay out"),
+    ("replay", ("arrival",), "--{} is that of the recording; leave it or --replay out"),
+    ("pods", ("queries",), f"--{{}} sends what is in a file, --pods look up names of a cluster; {_OUT}"),
     ("pods", ("edns",),
-     f"-{{}} is for all queries, but resolvers have their own ways: -resolv-options edns0 is for glibc; {_OUT}"),
-    ("pods", ("timeout",), f"-{{}} is for queries, but resolvers have their own: -resolv-options timeout:2; {_OUT}"),
-    ("pods", STREAM_FLAGS, "-{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
-    ("through", ("part", "job"), f"-{{}}: each generator would have its own caches of -through; {_OUT}"),
-    ("clients", ("pods", "sockets", "connections"), f"-{{}}: each client of -clients has its own; {_OUT}"),
-    ("random-labels", ("verify", "pods"), f"-{{}} is about names that there are; {_OUT}"),
-    ("do", ("pods", "replay"), f"-{{}}: its queries carry their own flags; {_OUT}"),
-    ("tls-insecure", ("tls-ca",), f"-tls-insecure trusts any certificate, -tls-ca only some; {_OUT}"),
-    ("find-knee", ("part", "job"), "-find-knee: one generator searches, at its own times; leave -{} out"),
-    ("replay", ("stages",), "-{} are those of the recording; leave them or -replay out"),
-    ("stages", ("time",), "-{}: the stages have their own times; leave it out, or give -rate too"),
-    ("find-knee", ("pods",), "-find-knee finds a rate of queries, and pods make lookups; leave -{} out"),
-    ("find-knee", ("replay",), "-find-knee finds a rate of queries, and a recording has its own; leave -{} out"),
+     f"--{{}} is for all queries, but resolvers have their own ways: --resolv-options edns0 is for glibc; {_OUT}"),
+    ("pods", ("timeout",), f"--{{}} is for queries, but resolvers have their own: --resolv-options timeout:2; {_OUT}"),
+    ("pods", STREAM_FLAGS, "--{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
+    ("through", ("part", "job"), f"--{{}}: each generator would have its own caches of --through; {_OUT}"),
+    ("clients", ("pods", "sockets", "connections"), f"--{{}}: each client of --clients has its own; {_OUT}"),
+    ("random-labels", ("verify", "pods"), f"--{{}} is about names that there are; {_OUT}"),
+    ("do", ("pods", "replay"), f"--{{}}: its queries carry their own flags; {_OUT}"),
+    ("tls-insecure", ("tls-ca",), f"--tls-insecure trusts any certificate, --tls-ca only some; {_OUT}"),
+    ("find-knee", ("part", "job"), "--find-knee: one generator searches, at its own times; leave --{} out"),
+    ("replay", ("stages",), "--{} are those of the recording; leave them or --replay out"),
+    ("stages", ("time",), "--{}: the stages have their own times; leave it out, or give --rate too"),
+    ("find-knee", ("pods",), "--find-knee finds a rate of queries, and pods make lookups; leave --{} out"),
+    ("find-knee", ("replay",), "--find-knee finds a rate of queries, and a recording has its own; leave --{} out"),
 )  # fmt: skip
 
 
@@ -460,10 +443,10 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
         schedule = Schedule(stages, arrival, burst, flags.seed)
     check_schedule(schedule, flags.max_rate, flags.max_time)
     if flags.cpu.isdigit() and len(targets) > 1:
-        raise FlagError(f"-cpu {flags.cpu} is for one -server: each has a process that sends")
+        raise FlagError(f"--cpu {flags.cpu} is for one --server: each has a process that sends")
     check_live(flags.live)
     if not flags.timeout:
-        raise FlagError("-timeout 0s: every query would be lost at once; give it a time such as 2s")
+        raise FlagError("--timeout 0s loses every query at once; give it a time such as 2s")
     if flags.do:
         flags.edns = flags.edns or DO_SIZE
     clients = _clients(flags, replay)
@@ -494,31 +477,31 @@ def read_settings(flags: LoadFlags) -> LoadSettings:
 def _check_together(flags: LoadFlags) -> None:
     if not flags.queries and not flags.replay and not flags.has_cluster:
         raise FlagError(
-            "nothing to query: add -queries FILE, -replay FILE, or a cluster with -source or -conf"
+            "nothing to query: add --queries FILE, --replay FILE, or a cluster with --source or --conf"
         )
     for name, needed in _NEEDED.items():
         if flags.uses(name) and not any(map(flags.uses, needed)):
-            raise FlagError(f"-{name} needs {' or '.join(f'-{each}' for each in needed)}")
+            raise FlagError(f"--{name} needs {' or '.join(f'--{each}' for each in needed)}")
     for name, others, sentence in _EXCLUDED:
         for other in filter(flags.uses, others if flags.uses(name) else ()):
             raise FlagError(sentence.format(other))
-    if flags.through == NodeLocalDns.name and flags.external:
+    if class_of(flags.through).splits and flags.external:
         raise FlagError(
-            "-external: names outside the cluster go from nodelocaldns to the nameservers of its node, which this load "
-            f"does not have; {_OUT}"
+            "--external: names outside the cluster go from "
+            f"{flags.through} to the nameservers of its node, which this load does not have; {_OUT}"
         )
     if flags.churn_api and flags.conf is None:
-        raise FlagError(f"-churn-api needs -conf, {_API}")
+        raise FlagError(f"--churn-api needs --conf, {_API}")
 
 
 def _clients(flags: LoadFlags, replay: Replay | None) -> list[str]:
     """The source address of each client; none if queries are not those of clients; raise FlagError."""
     found = flags.clients
     if found == ("",) and replay is None:
-        raise FlagError("-clients any is for those of -replay; give addresses such as 127.1.0.0/24")
+        raise FlagError("--clients any is for --replay; give addresses such as 127.1.0.0/24")
     count = replay.clients if replay is not None and found else len(found)
     if count > MOST_SOCKETS:
-        raise FlagError(f"-clients: {count} clients are more than {MOST_SOCKETS}; leave it out")
+        raise FlagError(f"--clients: {count} clients are more than {MOST_SOCKETS}; leave it out")
     return [found[at % len(found)] for at in range(count)]
 
 
@@ -527,16 +510,16 @@ def _streams(flags: LoadFlags, clients: int) -> StreamPlan | None:
     transport = flags.transport
     if transport != UDP:
         for name, told in (
-            ("retry-tcp", f"answers over UDP, and -transport is {transport}; {_OUT}"),
-            ("sockets", f"UDP, and -transport is {transport}; -connections says how many there are"),
+            ("retry-tcp", f"answers over UDP, and --transport is {transport}; {_OUT}"),
+            ("sockets", f"UDP, and --transport is {transport}; --connections says how many there are"),
         ):  # fmt: skip
             if flags.uses(name):
-                raise FlagError(f"-{name} is for {told}")
+                raise FlagError(f"--{name} is for {told}")
     used = TCP if flags.retry_tcp else transport
     for name, transports in _FOR.items():
         if flags.uses(name) and used not in transports:
-            more = ", or -retry-tcp" if transports is _ANY else ""
-            raise FlagError(f"-{name} needs -transport {' or '.join(transports)}{more}")
+            more = ", or --retry-tcp" if transports is _ANY else ""
+            raise FlagError(f"--{name} needs --transport {' or '.join(transports)}{more}")
     if used == UDP:
         return None
     return StreamPlan(
@@ -559,9 +542,9 @@ def _mixes(flags: LoadFlags, mix: dict[str, int] | None) -> list[dict[str, int]]
     if not any(each.mix for each in flags.stages):
         return []
     if flags.pods is not None:
-        raise FlagError("-mix: pods look up the same names in all stages; give the plan one mix")
+        raise FlagError("--mix: pods look up the same names in all stages; give the plan one mix")
     if mix is None and not all(each.mix for each in flags.stages):
-        raise FlagError("-mix: some stages have none; give each one, or the plan one for these")
+        raise FlagError("--mix: some stages have none; give each one, or the plan one for these")
     return [each.mix or mix or {} for each in flags.stages]
 
 
@@ -581,13 +564,13 @@ def _replay(flags: LoadFlags) -> Replay | None:
     )
     if replay.problem:
         if not flags.replay_broken:
-            told = f"-replay-broken replays the {replay.queries} queries before"
+            told = f"--replay-broken replays the {replay.queries} queries before"
             raise LoadError(f"{replay.problem}; {told}")
         complain(f"{replay.problem}; what is before is replayed")
     if replay.fastest > flags.max_rate:
         raise LoadError(
-            f"-replay: {replay.fastest} queries in a second are above the ceiling of {flags.max_rate}; "
-            f"-max-rate {replay.fastest} lifts it, a lower -speed stays below"
+            f"--replay: {replay.fastest} queries in a second are above the ceiling of {flags.max_rate}; "
+            f"--max-rate {replay.fastest} lifts it, a lower --speed stays below"
         )
     return replay
 
@@ -596,11 +579,11 @@ def _knee(flags: LoadFlags, schedule: Schedule) -> list[Limit]:
     """The limits of a search; raise LoadError or FlagError."""
     (first, *others) = schedule.stages
     if others or first.first != first.last:
-        raise FlagError("-find-knee begins at one rate and finds the others; give one as -rate")
+        raise FlagError("--find-knee begins at one rate and finds the others; give one as --rate")
     limits = read_knee_limits(flags.knee_limits, verifies=flags.verify)
     if len(flags.server) > 1:
         raise FlagError(
-            "-find-knee loads one server, because each has its own knee; give one -server"
+            "--find-knee loads one server, because each has its own knee; give one --server"
         )
     return limits
 
@@ -609,7 +592,7 @@ def _probes(flags: LoadFlags, streams: StreamPlan | None, schedule: Schedule) ->
     """Probes per second that follow changes: -probes, or a share of the load's rate."""
     if streams is not None and not streams.for_truncated:
         if flags.uses("probes"):
-            raise FlagError("-probes uses UDP, and this load uses connections; leave it out")
+            raise FlagError("--probes uses UDP, and this load uses connections; leave it out")
         return 0.0
     if flags.probes is not None:
         return flags.probes
@@ -620,7 +603,7 @@ def check_gateway(url: str) -> str:
     """The address of -push; raise FlagError."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise FlagError(f'-push needs an address such as http://127.0.0.1:9091, found "{url}"')
+        raise FlagError(f'--push needs an address such as http://127.0.0.1:9091, found "{url}"')
     if "@" in parts.netloc:  # not quoted in the message, because it may contain a password
-        raise FlagError("-push: the address of a gateway takes no user name and no password")
+        raise FlagError("--push: the address of a gateway takes no user name and no password")
     return url

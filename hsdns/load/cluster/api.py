@@ -57,7 +57,7 @@ class ClusterApi:
             await web.TCPSite(self._runner, self._host, self._port).start()
         except OSError as error:
             raise LoadError(
-                f"-api: {self._host}:{self._port} cannot be listened on: {error.strerror}"
+                f"--api: {self._host}:{self._port} cannot be listened on: {error.strerror}"
             ) from None
         self._port = self._runner.addresses[0][1]
 

@@ -51,7 +51,7 @@ class Changes:
     ) -> None:
         self.slices = list(slices)
         if not any(each.endpoints for each in self.slices):
-            raise LoadError("-churn: a cluster without endpoints has nothing to change")
+            raise LoadError("--churn: a cluster without endpoints has nothing to change")
         self._most = [2 * len(each.endpoints or ()) for each in self.slices]
         self._kinds, self._shares = list(kinds), list(kinds.values())
         self._random = Random(seed)

@@ -173,7 +173,7 @@ class OwnNamespace:
         status, text = await self.writer.send("DELETE", f"{_NAMESPACES}/{self.name}")
         if status not in (200, 202, 404):
             raise LoadError(
-                f"-churn-api: the namespace {self.name} cannot be removed ({status} {text}); "
+                f"--churn-api: the namespace {self.name} cannot be removed ({status} {text}); "
                 f"remove it with kubectl delete namespace {self.name}"
             )
         self._exists = False
@@ -202,7 +202,7 @@ class OwnNamespace:
                 status, text = await self.writer.send("PUT", path, _body(changed))
             if status != 200:
                 raise LoadError(
-                    f"-churn-api: {path} cannot be written: {status} {message_of(text)}"
+                    f"--churn-api: {path} cannot be written: {status} {message_of(text)}"
                 )
             self.written(msgspec.json.decode(text)["metadata"]["resourceVersion"], began)
         finally:
@@ -213,7 +213,7 @@ class OwnNamespace:
         if status != 201:
             told = message_of(text)
             raise LoadError(
-                f"-churn-api: {body['kind']} {body['metadata']['name']} cannot be made: {status} {told}; this account "
+                f"--churn-api: {body['kind']} {body['metadata']['name']} cannot be made: {status} {told}; this account "
                 "needs the rights to create and delete namespaces, and to write services and endpointslices in them"
             )
 

@@ -36,7 +36,7 @@ TIMEOUT: Final = 10.0  # seconds for a response
 class ApiWriter:
     """Writes to one API server; call close() at the end.  `flag` is the one that it is for, in messages."""
 
-    def __init__(self, source: AccessSource, flag: str = "-churn-api") -> None:
+    def __init__(self, source: AccessSource, flag: str = "--churn-api") -> None:
         self._flag = flag
         self._client = ApiClient(
             source, Registry(), time.monotonic, lambda sentence: None, headers_timeout=TIMEOUT
@@ -100,11 +100,11 @@ class JobApi:
         spec = found["spec"]
         if spec.get("completionMode") != "Indexed":
             raise LoadError(
-                f"-job: the Job {name} has no indexes; set completionMode: Indexed in its spec"
+                f"--job: the Job {name} has no indexes; set completionMode: Indexed in its spec"
             )
         if spec["parallelism"] < spec["completions"]:
             raise LoadError(
-                f"-job: the Job {name} runs {spec['parallelism']} of its {spec['completions']} generators at a time, "
+                f"--job: the Job {name} runs {spec['parallelism']} of its {spec['completions']} generators at a time, "
                 "and they begin together; set parallelism to completions in its spec"
             )
         return Job(name, found["metadata"]["uid"], spec["completions"])
@@ -146,7 +146,7 @@ class JobApi:
         """Send one request; return the object of the response."""
 
         async def send() -> tuple[int, str]:
-            writer = ApiWriter(self._source, "-job")
+            writer = ApiWriter(self._source, "--job")
             try:
                 # JSON is YAML, and a PATCH of it applies it.
                 return await writer.send(method, path, body, "application/apply-patch+yaml")
@@ -165,8 +165,8 @@ def packed(report: bytes) -> dict[str, str]:
     found = gzip.compress(report, 9, mtime=0)
     if len(found) > MOST:
         raise LoadError(
-            f"the report has {len(found)} octets when compressed, more than a ConfigMap holds; give a shorter -time, "
-            "or write it to a volume with -json"
+            f"the report has {len(found)} octets when compressed, more than a ConfigMap holds; give a shorter --time, "
+            "or write it to a volume with --json"
         )
     return {KEY: base64.b64encode(found).decode()}
 
@@ -213,7 +213,7 @@ def read_namespace(folder: str = SERVICE_ACCOUNT) -> str:
     try:
         return Path(folder, "namespace").read_text("utf-8").strip()
     except OSError as error:
-        raise LoadError(f"-job: this is not a pod with a service account: {error}") from None
+        raise LoadError(f"--job: this is not a pod with a service account: {error}") from None
 
 
 def read_index(environment: Mapping[str, str]) -> int:
@@ -221,6 +221,6 @@ def read_index(environment: Mapping[str, str]) -> int:
     text = environment.get(INDEX, "")
     if not (text.isascii() and text.isdigit()):
         raise LoadError(
-            f"-job: {INDEX} is not set, so this is not a pod of an Indexed Job; -part gives a portion elsewhere"
+            f"--job: {INDEX} is not set, so this is not a pod of an Indexed Job; --part gives a portion elsewhere"
         )
     return int(text)

@@ -104,7 +104,7 @@ def cluster_targets(
     """
     zones = [each for each in answer_set.forward_zones if not answer_set.lookup.is_multicluster(each)]  # fmt: skip
     if not zones:
-        raise LoadError("-pods needs a cluster with a zone for names, such as cluster.local")
+        raise LoadError("--pods needs a cluster with a zone for names, such as cluster.local")
     zone = zones[0]
     by_kind: dict[str, list[Target]] = {kind: [] for kind in POD_KINDS}
     by_kind[EXTERNAL] = [Target(name.rstrip("."), "", EXTERNAL) for name in external]
@@ -138,11 +138,11 @@ def _weighted(
     """The items of all kinds, and their weights; raise LoadError."""
     for kind, share in (mix or {}).items():
         if share and not by_kind[kind]:
-            add = "add -external NAME..., or leave it out" if kind == EXTERNAL else "leave it out"
-            raise LoadError(f"-mix: the cluster has no names of the kind {kind}; {add}")
+            add = "add --external NAME..., or leave it out" if kind == EXTERNAL else "leave it out"
+            raise LoadError(f"--mix: the cluster has no names of the kind {kind}; {add}")
     if not any(len(found) for kind, found in by_kind.items() if kind not in (ABSENT, EXTERNAL)):
         raise LoadError(
-            "the cluster has no names, so there is nothing to query; -queries FILE takes names from a file"
+            "the cluster has no names, so there is nothing to query; --queries FILE takes names from a file"
         )
     random = Random(seed)
     found: list[T] = []

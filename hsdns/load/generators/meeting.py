@@ -68,7 +68,7 @@ class Coordinator(ThreadingTCPServer):
             super().__init__(place, _Connection)
         except OSError as error:
             where = f"{place[0]} port {place[1]}"
-            raise LoadError(f"-coordinate: part 0 cannot listen on {where}: {error.strerror}") from None  # fmt: skip
+            raise LoadError(f"--coordinate: part 0 cannot listen on {where}: {error.strerror}") from None  # fmt: skip
         self.place = place[0], int(self.server_address[1])
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 

@@ -20,12 +20,7 @@ from hsdns.load.counters import add
 from hsdns.load.errors import LoadError
 from hsdns.load.limits import Limit, read_limits
 from hsdns.load.output.words import differences, shown_together
-from hsdns.load.report import (
-    FORMAT,
-    Machine,
-    PlanReport,
-    Report,
-)
+from hsdns.load.report import FORMAT, Machine, PlanReport, Report
 from hsdns.load.results import ServerReport
 from hsdns.load.schedule import WHOLE, Portion, read_portion
 
@@ -121,7 +116,7 @@ def _check_alike(first_name: str, first: Report, name: str, report: Report) -> N
     if report.started != first.started:
         raise LoadError(
             f"{name} began at {report.started}, and {first_name} at {first.started}, so they are not portions of one "
-            "run; generators that meet at -coordinate begin together"
+            "run; generators that meet at --coordinate begin together"
         )
 
 

@@ -120,7 +120,7 @@ def _families(
     if limits:
         met = core.GaugeMetricFamily(
             "hsdns_load_limit_met",
-            "1 if a limit of -fail-if is met, 0 if it holds, NaN if that is unknown.",
+            "1 if a limit of --fail-if is met, 0 if it holds, NaN if that is unknown.",
             labels=(LABEL, "limit"),
         )
         for name, found in limits.items():

@@ -27,16 +27,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from hsdns.load.counters import (
-    AT_END,
-    CLOSED,
-    IDLE,
-    RESET,
-    SILENT,
-    SPENT,
-    ConnectionsReport,
-    count,
-)
+from hsdns.load.counters import AT_END, CLOSED, IDLE, RESET, SILENT, SPENT, ConnectionsReport, count
 from hsdns.load.outcome import LOST, NOT_SENT, WHY_UNMATCHED
 from hsdns.load.plan import STAYS, StreamPlan
 from hsdns.load.send.loop import HEADER_LEN, Ended, Query

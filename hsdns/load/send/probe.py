@@ -85,7 +85,7 @@ def probe(
                 if is_ready(reply):
                     return reply
                 why = f"{target} answers, but not with the names of this cluster ({query.qname.to_text()})"
-    raise LoadError(f"{why}; check -server and -p, or give it more time with -wait")
+    raise LoadError(f"{why}; check --server and -p, or give it more time with --wait")
 
 
 def _ask_over_udp(udp: socket.socket, query: Query, target: str) -> bytes:
@@ -139,11 +139,11 @@ def _ask_over_streams(
         return replies[0]
     if why.startswith("TLS: "):
         raise LoadError(
-            f"{target} {over}: {why.removeprefix('TLS: ')}; check -tls-ca and -tls-name, "
-            "or trust any certificate with -tls-insecure"
+            f"{target} {over}: {why.removeprefix('TLS: ')}; check --tls-ca and --tls-name, "
+            "or trust any certificate with --tls-insecure"
         )
     if why.startswith("HTTP "):
-        raise LoadError(f"{target} {over} answers with {why}; check -doh-path and -doh-method")
+        raise LoadError(f"{target} {over} answers with {why}; check --doh-path and --doh-method")
     if why == REFUSED:
         raise NoReply(f"nothing listens on TCP at {target}")
     if why in (CLOSED, RESET):

@@ -48,6 +48,7 @@ from hsdns.load.send.pods import PodSender
 from hsdns.load.send.processors import NONE, OwnProcessor
 from hsdns.load.send.sockets import SMALL_BUFFER, Links, UdpSocket, open_pool, open_socket
 from hsdns.load.send.udp import IDS, UdpTransport
+from hsdns.resolver.forwarders.forwarder import Registry
 
 if TYPE_CHECKING:
     from hsdns.fastpath._native import LoadSender as Compiled
@@ -154,7 +155,7 @@ class ChildProcess:
 
     def prepare(self) -> None:
         """Send the plan and wait until the process is ready; raise LoadError."""
-        self._write(len(self._plan).to_bytes(8, "big") + self._plan)
+        self._write(framed(self._plan))
         if next(self.messages(None), (b"", b""))[0] != READY:
             raise self._not_begun()
 
@@ -213,6 +214,12 @@ class SenderProcess(ChildProcess):
     def start(self, begin: int) -> None:
         """Start the schedule at a time of the monotonic clock, in nanoseconds; raise LoadError."""
         self._write(begin.to_bytes(8, "big"))
+
+    def tell(self, registry: Registry) -> None:
+        """Tell the agents of pods what has changed of Services, unless it has ended."""
+        with suppress(BrokenPipeError, ValueError):
+            self._stdin.write(framed(msgspec.msgpack.encode(registry)))
+            self._stdin.flush()
 
 
 class Pipe:
@@ -291,8 +298,18 @@ def begin(kind: type[P]) -> tuple[int, Pipe, P]:
         signal.signal(each, signal.SIG_IGN)
     stdin, pipe = sys.stdin.fileno(), Pipe(os.dup(sys.stdout.fileno()))
     os.dup2(2, 1)  # nothing else may write to the pipe
+    return stdin, pipe, read_framed(stdin, kind)
+
+
+def framed(octets: bytes) -> bytes:
+    """A message for standard input, after its length."""
+    return len(octets).to_bytes(8, "big") + octets
+
+
+def read_framed(stdin: int, kind: type[P]) -> P:
+    """Read a message."""
     length = int.from_bytes(read_whole(stdin, 8), "big")
-    return stdin, pipe, msgspec.msgpack.decode(read_whole(stdin, length), type=kind)
+    return msgspec.msgpack.decode(read_whole(stdin, length), type=kind)
 
 
 def main() -> None:
@@ -303,7 +320,7 @@ def main() -> None:
     first_ids = [randbelow(IDS) for _ in range(plan.sockets)]
     run: Callable[[int], None]
     if plan.pods is not None:
-        run = _pod_sender(plan, plan.pods, Inputs(stdin), pipe.emit).run
+        run = _pod_sender(plan, plan.pods, stdin, pipe.emit).run
     elif LoadSender is not None and plan.is_plain:
         run = partial(CompiledSender(plan, first_ids).run, stop=stdin, pipe=pipe.number)
     else:
@@ -317,10 +334,14 @@ def main() -> None:
         pipe.finish()
 
 
-def _pod_sender(
-    plan: Plan, asked: PodPlan, inputs: Inputs, emit: Callable[[bytes], None]
-) -> PodSender:
-    pods, clock = Pods(asked), time.monotonic_ns
+def _pod_sender(plan: Plan, asked: PodPlan, stdin: int, emit: Callable[[bytes], None]) -> PodSender:
+    def obey() -> bool:
+        with suppress(SystemExit):
+            asked.registry.update(read_framed(stdin, dict))
+            return True
+        return False
+
+    pods, clock, inputs = Pods(asked), time.monotonic_ns, Inputs(stdin, obey)
     raise_limit()
     links = Links(inputs.selector, plan.family, plan.address)
     sender = PodSender(

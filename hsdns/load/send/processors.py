@@ -72,7 +72,7 @@ class OwnProcessor:
             self._choice = Choice(self._before)
         elif wanted.isdigit() and int(wanted) not in self._before:
             known = ", ".join(map(str, sorted(self._before))) or "none that can be chosen"
-            raise LoadError(f"-cpu {wanted}: the processors of this process are {known}")
+            raise LoadError(f"--cpu {wanted}: the processors of this process are {known}")
         elif wanted.isdigit():
             self._give(int(wanted))
         self._looked = 0.0

@@ -95,7 +95,7 @@ def check_sources(sources: Sequence[str], family: int, address: Address) -> None
             open_socket(family, address, source=source).close()
         except OSError as error:
             raise LoadError(
-                f"-clients: nothing can be sent from {source} to {address[0]} ({error.strerror or error}); give "
+                f"--clients: nothing can be sent from {source} to {address[0]} ({error.strerror or error}); give "
                 "addresses of this machine, such as 127.1.0.0/24 for a server on it"
             ) from None
 
@@ -236,11 +236,11 @@ def client_tls(plan: StreamPlan, host: str) -> Tls | None:
         try:
             context.load_verify_locations(cafile=plan.tls_ca)
         except FileNotFoundError:
-            raise LoadError(f"-tls-ca: there is no file {plan.tls_ca}") from None
+            raise LoadError(f"--tls-ca: there is no file {plan.tls_ca}") from None
         except (OSError, ssl.SSLError) as error:
             reason = error.strerror or str(error)
             raise LoadError(
-                f"-tls-ca {plan.tls_ca}: there is no certificate in PEM form to read ({reason})"
+                f"--tls-ca {plan.tls_ca}: there is no certificate in PEM form to read ({reason})"
             ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     protocol = _HTTP2 if plan.transport == DOH else ""

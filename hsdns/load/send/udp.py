@@ -18,15 +18,7 @@ from typing import Final, Protocol
 
 from hsdns.load.counters import MICROSECOND
 from hsdns.load.histogram import slot_of
-from hsdns.load.outcome import (
-    ENDED,
-    LOST,
-    NO_QUERY,
-    NOT_SENT,
-    SENT_WITHIN,
-    UNMATCHED,
-    UNSTAMPED,
-)
+from hsdns.load.outcome import ENDED, LOST, NO_QUERY, NOT_SENT, SENT_WITHIN, UNMATCHED, UNSTAMPED
 from hsdns.load.send.connection import Pool
 from hsdns.load.send.loop import HEADER_LEN, Ended, Query
 

@@ -87,9 +87,8 @@ class Prober(Loop):
     queries: Sequence[bytes]
     emit: Callable[[bytes], None]
     transports: Sequence[Transport] = ()
-    _due: list[tuple[int, int, int]] = field(
-        default_factory=list
-    )  # time, event, index in the series
+    # Time, event, index in the series.
+    _due: list[tuple[int, int, int]] = field(default_factory=list)
     # Question, and when the change was seen.
     _events: dict[int, tuple[int, int]] = field(default_factory=dict)
     _replies: dict[bytes, int] = field(default_factory=dict)

@@ -21,14 +21,7 @@ from hsdns.load.schedule import SECOND
 from hsdns.load.send.process import ChildProcess, Inputs, begin
 from hsdns.load.send.sockets import UdpSocket
 from hsdns.load.send.udp import UdpTransport
-from hsdns.load.verify.follow import (
-    COMMAND,
-    PORTS,
-    TIMEOUT,
-    Command,
-    Event,
-    Prober,
-)
+from hsdns.load.verify.follow import COMMAND, PORTS, TIMEOUT, Command, Event, Prober
 
 Place = tuple[int, tuple[str | int, ...]]  # address family, and address in the socket module's form
 

@@ -133,6 +133,7 @@ class Truth:
         self._asked: list[_Asked] = []
         self._numbers: dict[tuple[bytes, int], int] = {}  # of added questions
         self.changes = array("d")  # when each event that affects the questions was applied
+        self.changed = set[Key]()  # Services; who takes one removes it
         # Of Services and addresses: their values, and the names of addresses.
         self._timelines: dict[Key | bytes, Timeline[Any]] = {}
         self._touched: dict[bytes, float] = {}
@@ -287,6 +288,7 @@ class Truth:
         if timeline is not None:
             self._add(timeline, now, self.block.store.services.values.get(key))
             self.changes.append(now)
+            self.changed.add(key)
             base, since, _ = timeline.states
             self.follow(key, base + len(since) - 1, now, noted.version)
         for address, _ in _addresses_of(noted.before) ^ _addresses_of(noted.after):

@@ -29,6 +29,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
 from hsdns.answer_table.capabilities import Storing
@@ -77,8 +78,9 @@ class LentEntries:
     """The time until which the answer table may send an entry, by the entry's counter; monotonic seconds."""
 
     def __init__(self) -> None:
-        # Pages of it take memory when they are written to first.
-        self._until = memoryview(bytearray(COUNT * _NUMBER_LEN)).cast("d")
+        # Pages of it take memory when they are written to first, unlike those of a bytearray.
+        pages = mmap(-1, COUNT * _NUMBER_LEN, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+        self._until = memoryview(pages).cast("d")
 
     def add(self, counter: int, expires: float) -> None:
         """Record that an entry was lent."""
@@ -592,13 +594,11 @@ class Cache(Plugin):
         """A reply with its TTL set, and the TTL under which it may be stored."""
         found_ttls = set(ttls(reply))
         ttl = self._half(judgement).shown_ttl(found_ttls, judgement.kind)
-        shown = reply
-        if reply.edns_options is not None or reply.edns is not None:
-            shown = reply.replace(edns_options=None, edns=None)
         shown_ttl = 0 if reply.fresh and 0 in found_ttls else ttl
-        if found_ttls - {shown_ttl}:  # replies of the cluster usually have it already
-            shown = with_ttl(shown, shown_ttl)
-        return shown, ttl
+        is_as_shown = found_ttls <= {shown_ttl}  # replies of the cluster usually have it already
+        if not is_as_shown or reply.edns_options is not None or reply.edns is not None:
+            reply = with_ttl(reply, shown_ttl)
+        return reply, ttl
 
     def _judged(self, query: Query, reply: Reply) -> Reply:
         """A reply with its TTL set."""

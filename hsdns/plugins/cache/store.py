@@ -55,6 +55,7 @@ MIN_TTL: Final = 5  # seconds; plugin/pkg/dnsutil MinimalDefaultTTL; also for SE
 
 _LABELS = ("server", "zones", "view")
 _OF_KIND = ("server", "type", "zones", "view")
+_NOTHING_ELSEWHERE: Final[Mapping[str, int]] = {}
 
 
 class Counts:
@@ -95,13 +96,12 @@ class Counts:
         self, server: str, view: str, kind: str, evicted: int, success: Store, denial: Store
     ) -> None:
         """Set the size of each half, in entries and octets, and count the evictions from the one of that kind."""
-        zones = self._zones
+        zones, elsewhere = self._zones, self.forwarded.get(server, _NOTHING_ELSEWHERE)
         if evicted:
             self._evictions.inc((server, kind, zones, view), evicted)
         for name, store in ((SUCCESS, success), (DENIAL, denial)):
             labels = (server, name, zones, view)
-            elsewhere = self.forwarded.get(server, {}).get(name, 0)
-            self._entries.values[labels] = len(store) + elsewhere
+            self._entries.values[labels] = len(store) + elsewhere.get(name, 0)
             self._octets.values[labels] = store.octets
 
     def add(self, server: str, kind: str, hits: int, misses: int) -> None:
@@ -242,10 +242,11 @@ class Store:
         self._most_octets = self._room * OCTETS_PER_ENTRY
         self.octets = 0  # the memory of all entries
         self._random = random
-        self._entries: dict[Key, tuple[Entry, int]] = {}  # with its octets
+        self._entries: dict[
+            Key, tuple[Entry, int, int]
+        ] = {}  # with its octets, and its key's place
         # A random key of a dict would take linear time; the list and the places of keys in it make it constant.
         self._keys: list[Key] = []
-        self._places: dict[Key, int] = {}
         # The keys of big entries by the bit length of their octets, each the oldest first.
         self._big: dict[int, OrderedDict[Key, None]] = {}
 
@@ -265,16 +266,18 @@ class Store:
 
     def store(self, key: Key, entry: Entry) -> int:
         """Store an entry; return how many others were evicted."""
-        octets, evicted = entry.octets + len(key[0]), 0
+        octets, evicted, keys = entry.octets + len(key[0]), 0, self._keys
         if key in self._entries:
-            self._forget_size(key)
+            place = self._forget_size(key)
+        elif len(keys) < self._room:
+            place = len(keys)
+            keys.append(key)
         else:
-            if len(self._keys) >= self._room:
-                self.remove(self._any_key())
-                evicted = 1
-            self._places[key] = len(self._keys)
-            self._keys.append(key)
-        self._entries[key] = entry, octets
+            evicted, gone = 1, self._any_key()
+            place = self._forget_size(gone)
+            del self._entries[gone]
+            keys[place] = key
+        self._entries[key] = entry, octets, place
         self.octets += octets
         if octets >= BIG:
             self._big.setdefault(octets.bit_length(), OrderedDict())[key] = None
@@ -287,37 +290,37 @@ class Store:
         """Remove a key; the last key of the list moves to its place."""
         if key not in self._entries:
             return
-        self._forget_size(key)
+        place, last = self._forget_size(key), self._keys.pop()
         del self._entries[key]
-        place, last = self._places.pop(key), self._keys.pop()
         if last != key:
             self._keys[place] = last
-            self._places[last] = place
+            self._entries[last] = *self._entries[last][:2], place
 
     def _any_key(self) -> Key:
         return self._keys[int(self._random.random() * len(self._keys))]
 
-    def _forget_size(self, key: Key) -> None:
-        octets = self._entries[key][1]
+    def _forget_size(self, key: Key) -> int:
+        """Subtract the octets of a key; return its place."""
+        _, octets, place = self._entries[key]
         self.octets -= octets
         if octets >= BIG:
             length = octets.bit_length()
             del self._big[length][key]
             if not self._big[length]:
                 del self._big[length]
+        return place
 
 
 def _frame(reply: Reply) -> Reply:
     """A reply without its records; one object for all replies that do not differ in anything else."""
-    frame = reply.replace(
-        answer=(), authority=(), additional=(), aa=True, rd=None, error=None, extended_errors=b""
-    )
-    return frame if frame.still_holds is not None else _shared(frame)
+    frame = _shared(reply.rcode, reply.ra, reply.ad)
+    holds = reply.still_holds
+    return frame if holds is None else frame.replace(still_holds=holds)
 
 
 @lru_cache(256)
-def _shared(frame: Reply) -> Reply:
-    return frame
+def _shared(rcode: int, ra: bool, ad: bool) -> Reply:
+    return Reply(rcode, aa=True, ra=ra, ad=ad)
 
 
 # Tuples, because the hash of an Enum is a Python call.
@@ -350,8 +353,8 @@ class Judgement(NamedTuple):
 
 
 def judge(query: Query, reply: Reply, wall: Callable[[], float]) -> Judgement:
-    """Classify a reply."""
-    kind = outcome(query, reply, wall)
+    """Classify a reply; in CoreDNS signatures count if the reply has an OPT record here, which upstreams give it."""
+    kind = outcome(query, reply, None if reply.edns_options is None else wall)
     is_storable = not reply.tc and kind not in _NEVER_STORED
     if reply.still_holds is not None and not reply.fresh:
         is_storable = is_storable and reply.still_holds()  # never for one client subnet
@@ -431,7 +434,12 @@ _NOTHING: Final[_Section] = ((), (), (), ())
 def pack(reply: Reply) -> bytes:
     """The records of a reply, without their TTLs."""
     owners: dict[bytes, int] = {}
-    sections = [_pack(each, owners) for each in (reply.answer, reply.authority, reply.additional)]
+    answer, authority, additional = reply.answer, reply.authority, reply.additional
+    sections = (
+        _pack(answer, owners) if answer else _NOTHING,
+        _pack(authority, owners) if authority else _NOTHING,
+        _pack(additional, owners) if additional else _NOTHING,
+    )
     # The encoder's own value keeps room for half as much again.
     return bytes(memoryview(_encode((tuple(owners), *sections))))
 
@@ -445,8 +453,10 @@ def unpack(packed: bytes, ttl: int, reply: Reply) -> Reply:
 
 
 def with_ttl(reply: Reply, ttl: int) -> Reply:
-    """The reply with one TTL for all records."""
+    """The reply with one TTL for all records, and without EDNS of its own."""
     return reply.replace(
+        edns_options=None,
+        edns=None,
         answer=_with_ttl(reply.answer, ttl),
         authority=_with_ttl(reply.authority, ttl),
         additional=_with_ttl(reply.additional, ttl),
@@ -454,8 +464,6 @@ def with_ttl(reply: Reply, ttl: int) -> Reply:
 
 
 def _pack(records: tuple[RR, ...], owners: dict[bytes, int]) -> _Section:
-    if not records:
-        return _NOTHING
     if len(records) == 1:  # without the columns, in half of the time
         ((owner, rrtype, _, rdata, rrclass),) = records
         return (owners.setdefault(owner.wire, len(owners)),), (rrtype,), (rdata,), (rrclass,)

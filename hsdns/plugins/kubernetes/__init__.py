@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -39,6 +39,7 @@ from hsdns.cluster.lookup import NameLookup, NoSuchName, PlainValues
 from hsdns.cluster.schema import ParsedName
 from hsdns.cluster.source import Source
 from hsdns.cluster.store import ClusterView, EarlierStore, Pods, Store, StoreSettings
+from hsdns.cluster.value import Key
 from hsdns.corefile.keys import read_fallthrough, zones_from_args
 from hsdns.corefile.properties import (
     Property,
@@ -74,7 +75,6 @@ from hsdns.upstream.target import RESOLV_CONF, read_search_list
 from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.message import InfoCode, Query, Reply, nxdomain, to_option
 from hsdns.wire.name import ROOT, Name
-from hsdns.wire.rdata import address_to_text
 
 if TYPE_CHECKING:
     from hsdns.cluster.answer_set import AnswerSet
@@ -84,7 +84,7 @@ log = logging.getLogger("hsdns.plugin.kubernetes")
 DEFAULT_TTL: Final = 5  # seconds; kubeadm's Corefile says 30
 NO_CLUSTER: Final = (
     '{}; to serve a cluster from files add "source manifests PATH" to the kubernetes block, or start with '
-    '"hsdns serve -conf COREFILE -source manifests PATH"'
+    '"hsdns serve --conf COREFILE --source manifests PATH"'
 )
 _SVC: Final = Name.from_text("svc.")
 Values = dict[str, Callable[[], str]]  # of metadata
@@ -345,17 +345,16 @@ class Kubernetes(Plugin):
             raise LookupError(f"zone {zone.to_text()}: the cluster has not been read yet")
         return ZoneTransfer(self.answers.soa(zone), zone_records(self.answers, zone))
 
-    def registry(self, domain: str) -> dict[str, list[str]]:
-        """The addresses of Services with a cluster IP, by their whole names, as istiod tells them to its agents.
-
-        Those of headless ones are the same in the DNS.
-        """
+    def registry(
+        self, domain: str, services: Iterable[Key] | None = None
+    ) -> dict[str, dict[str, list[str]]]:
+        """What istiod tells its agents of all Services, or of some: addresses by the whole name and by label."""
+        values = self.store.services.values
         return {
-            f"{name.decode()}.{namespace.decode()}.svc.{domain}": list(
-                map(address_to_text, value.cluster_ips)
-            )
-            for (namespace, name), value in self.store.services.values.items()
-            if value.cluster_ips
+            f"{name.decode()}.{namespace.decode()}.svc.{domain}": values[namespace, name].told
+            if (namespace, name) in values
+            else {}
+            for namespace, name in (values if services is None else services)
         }
 
     def answer_set(self) -> AnswerSet:

@@ -410,7 +410,7 @@ class _Unloaded(UserHandler):
     """Stands for a class whose module must not run."""
 
     async def handle(self, request: Request, next: Next) -> Reply:  # noqa: A002 - the word of the plugin interface
-        raise RuntimeError("its module is not loaded, because of -no-code")
+        raise RuntimeError("its module is not loaded, because of --no-code")
 
 
 def _class_of(token: Token, block: Block) -> tuple[type[UserHandler], SourceFile | None]:
@@ -419,7 +419,7 @@ def _class_of(token: Token, block: Block) -> tuple[type[UserHandler], SourceFile
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         raise token.error(f'"{token.text}" is not MODULE:CLASS; write one such as preview:Preview')
     if not block.runs_code:
-        block.warn(f'{token.position}: "{token.text}" is not checked, because of -no-code')
+        block.warn(f'{token.position}: "{token.text}" is not checked, because of --no-code')
         return _Unloaded, None
     try:
         module = load(module_name, Path(token.position.file).parent)

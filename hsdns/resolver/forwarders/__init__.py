@@ -18,3 +18,8 @@ from hsdns.resolver.forwarders.resolved import Resolved
 FORWARDERS: Final[dict[str, type[Forwarder]]] = {
     each.name: each for each in (NodeLocalDns, CoreDns, Dnsmasq, Resolved, Istio)
 }
+
+
+def class_of(through: str) -> type[Forwarder]:
+    """The class of a forwarder; for "" one that changes nothing."""
+    return FORWARDERS.get(through, Forwarder)

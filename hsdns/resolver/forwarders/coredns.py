@@ -128,9 +128,7 @@ class CoreDns(Forwarder):
             if answer is not None and not answer.is_closed:
                 break
             self._fails[server] += 1
-            end = self.now + PAUSE
-            while self.now < end:
-                yield end
+            yield self.now + PAUSE
         self._fails[server] = 0
         self._probed.discard(server)
 
@@ -142,6 +140,8 @@ class NodeLocalDns(CoreDns):
     """
 
     name = "nodelocaldns"
+    forced = "tcp"
+    splits = True
     used_by = "NodeLocal DNSCache, GKE's node-local-dns"
 
     def route(self, query: Packet) -> Route:
@@ -150,4 +150,4 @@ class NodeLocalDns(CoreDns):
         if self.domain and not name.endswith((f".{self.domain}", *REVERSE)):
             return found._replace(servers=found.servers[1:])
         own = found.servers[:1] if self.domain else found.servers
-        return Route(own, "tcp", MOST_TTL if name.endswith(REVERSE) else LEAST_TTL)
+        return Route(own, self.forced, MOST_TTL if name.endswith(REVERSE) else LEAST_TTL)

@@ -28,8 +28,8 @@ SAFE_SIZE: Final = 1232  # octets of EDNS when a query is sent again
 class _Record:
     """A query that was sent on: `left` counts the replies to come, plus one, if all nameservers were asked, else 0."""
 
-    def __init__(self, began: float, query: Packet, qid: int) -> None:
-        self.began, self.query, self.qid = began, query, qid
+    def __init__(self, began: float, query: Packet, qid: int, task: Task) -> None:
+        self.began, self.query, self.qid, self.task = began, query, qid, task
         self.clients = [query]
         self.left = 0
         self.ports: dict[int, str] = {}
@@ -67,7 +67,9 @@ class Dnsmasq(Forwarder):
         key = name, query.rrtype, bool(query.edns), query.ad
         record = self._records.get(key)
         if record is None:
-            record = self._records[key] = _Record(self.now, query, self.new_qid())
+            assert self.running is not None, "this is a task"
+            record = _Record(self.now, query, self.new_qid(), self.running)
+            self._records[key] = record
             yield from self._wait(key, record)
             return
         if all((each.port, each.qid) != (query.port, query.qid) for each in record.clients):
@@ -85,8 +87,6 @@ class Dnsmasq(Forwarder):
             self._send(record, [self._last], record.query.edns)
         while (arrival := (yield record.began + LONGEST)) is not None:
             packet, answer = arrival
-            if packet.qid != record.qid:
-                continue
             if answer.rcode != Rcode.REFUSED:
                 self._last = packet.server
             elif self._last == packet.server:
@@ -102,6 +102,8 @@ class Dnsmasq(Forwarder):
                 self.tell(client, self._taken(packet, answer))
             break
         del self._records[key]
+        for port in record.ports.values():
+            del self.askers[port, record.qid]
 
     def _send_to_all(self, record: _Record, edns: int = SAFE_SIZE) -> None:
         servers = range(len(self.conf.nameservers))
@@ -112,7 +114,8 @@ class Dnsmasq(Forwarder):
         query = record.query._replace(at=self.now, qid=record.qid)
         for server in servers:
             if server not in record.ports:
-                record.ports[server] = self.new_port("udp")
+                port = record.ports[server] = self.new_port("udp")
+                self.askers[port, record.qid] = record.task
             size = edns if query.edns else 0
             self.outbox.append(query._replace(server=server, port=record.ports[server], edns=size))
 

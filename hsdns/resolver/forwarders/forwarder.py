@@ -3,7 +3,7 @@
 Path: resolver/cli.py, explanation/client.py -> lookup(), or, for the programs of a node, load/send/pods.py -> hear(),
       wake() and take(), then `replies` -> the queries that are passed on, in `outbox`.
 Rule 1: `outbox` has what the nameservers of the resolv.conf see; `heard` and `told` have what the program sent and got.
-Rule 2: each query of the program is a task, a generator as a lookup is; a task gets all arrivals, and takes its own.
+Rule 2: each query of the program is a task, a generator as a lookup is; an arrival is for the task that sent its query.
 Rule 3: the queries of one TCP connection are answered one after the other, unless answers_in_turn is false.
 """
 
@@ -21,7 +21,8 @@ from hsdns.resolver.resolv_conf import Reader
 from hsdns.wire.iana import Rcode
 
 Task = Generator[float | None, Arrival | None, None]
-Registry = Mapping[str, Sequence[str]]  # addresses of whole names of Services, in lower case
+# Of whole names of Services, in lower case: addresses by the label of an endpoint, "" for the Service.
+Registry = Mapping[str, Mapping[str, Sequence[str]]]
 READER: Final = Reader("a forwarder", {}, most_servers=1 << 30, searches=False, numbers=())
 NO_REGISTRY: Final[Registry] = {}
 FAILED: Final = Answer(Rcode.SERVFAIL)
@@ -49,6 +50,8 @@ class Forwarder(Model):
     reader = READER
     captures: ClassVar[bool] = False  # the queries to any nameserver, as it knows Services itself
     answers_in_turn: ClassVar[bool] = True  # over TCP
+    forced: ClassVar[str] = ""  # the transport to the cluster's DNS, "" for that of the query
+    splits: ClassVar[bool] = False  # names outside the cluster go to the nameservers of the node
 
     def __init__(
         self, text: str, random: Random, program: Model, between: Between = NOTHING
@@ -60,6 +63,8 @@ class Forwarder(Model):
         self.asking: Packet | None = None  # what the latest task began with
         self.blocked: frozenset[str] = frozenset()  # transports over which it is not reached
         self._tasks: dict[Task, float] = {}  # until when each waits
+        self.running: Task | None = None
+        self.askers: dict[tuple[str, int], Task] = {}  # by the port and ID of what they have sent
         self.replies: deque[Arrival] = deque()  # to what was heard
         self._lines: dict[str, deque[Packet]] = {}  # queries of a TCP connection
         self.begin()
@@ -124,7 +129,9 @@ class Forwarder(Model):
 
     def take(self, arrival: Arrival) -> None:
         """Go on with an answer from a nameserver."""
-        for task in list(self._tasks):
+        packet, _ = arrival
+        task = self.askers.get((packet.port, packet.qid))
+        if task is not None:
             self.run(task, arrival)
 
     def _begin(self, query: Packet) -> None:
@@ -133,11 +140,13 @@ class Forwarder(Model):
 
     def run(self, task: Task, arrival: Arrival | None = None) -> None:
         """Run a task until it waits, or ends."""
+        before, self.running = self.running, task
         try:
             end = task.send(arrival)
             self._tasks[task] = inf if end is None else end
         except StopIteration:
             self._tasks.pop(task, None)
+        self.running = before
 
     def tell(self, query: Packet, answer: Answer) -> None:
         """Answer the program, with what fits into its reply."""
@@ -155,8 +164,10 @@ class Forwarder(Model):
 
     def ask(self, query: Packet, until: float | None) -> Exchange:
         """Send a query to a nameserver, and wait for its answer until a time."""
+        assert self.running is not None, "only tasks ask"
         self.outbox.append(query._replace(at=self.now))
+        key = query.port, query.qid
+        self.askers[key] = self.running
         arrival = yield until
-        while arrival is not None and (arrival[0].port, arrival[0].qid) != (query.port, query.qid):
-            arrival = yield until
+        del self.askers[key]
         return None if arrival is None else arrival[1]

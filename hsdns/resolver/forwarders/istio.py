@@ -1,9 +1,10 @@
 """The DNS capture of Istio's agent: it takes all queries of a pod, whatever their nameserver.
 
 Path: forwarder.py -> here.
-Source: measured with 1.27; pkg/dns/client/dns.go.
-Rule 1: addresses of a Service in the registry are answered without a query, by its whole name, NAME.NAMESPACE,
-        NAME.NAMESPACE.svc, in its namespace NAME, and each of these with the first search domain.
+Source: measured with 1.27; pkg/dns/client/dns.go, pkg/dns/server/name_table.go.
+Rule 1: addresses of a Service in the registry, and of its endpoints with a host name, are answered without a query, by
+        the whole name, NAME.NAMESPACE, NAME.NAMESPACE.svc, in its namespace NAME, and each of these with the first
+        search domain.
 Rule 2: other queries go to one nameserver after the other in random order, with the program's ID and from a new socket
         each.  Any reply is taken.  Nothing is cached.
 """
@@ -31,10 +32,10 @@ class Istio(Forwarder):
 
     def pass_on(self, query: Packet) -> Task:
         """Answer from the registry, or ask the nameservers."""
-        known = service_of(query.name, self.program.conf.search, self.registry)
+        _, known = told_of(query.name, self.program.conf.search, self.registry)
         if known and query.rrtype in ADDRESS_LEN:
             is_v6 = query.rrtype == RRType.AAAA
-            own = tuple(each for each in self.registry[known] if (":" in each) == is_v6)
+            own = tuple(each for each in known if (":" in each) == is_v6)
             self.tell(query, Answer(addresses=own, ttl=TTL))
             return
         servers = list(range(len(self.conf.nameservers)))
@@ -48,15 +49,15 @@ class Istio(Forwarder):
         self.tell(query, FAILED)
 
 
-def service_of(name: str, search: Sequence[str], registry: Registry) -> str:
-    """The whole name of the Service that the agent takes a name for, "" for none, by the search list of its pod."""
+def told_of(name: str, search: Sequence[str], registry: Registry) -> tuple[str, Sequence[str]]:
+    """The whole name that the agent takes a name for, by the search list of its pod, and its addresses, if any."""
     first = search[0].removesuffix(".").lower() if search else ""
     own, _, domain = first.partition(".svc.")
     name = name.lower()
     for each in dict.fromkeys((name, name.removesuffix(f".{first}"))):
-        tried = [each, f"{each}.svc.{domain}", f"{each}.{domain}"]
-        tried += [] if "." in each else [f"{each}.{own}.svc.{domain}"]
-        for one in tried:
-            if one in registry:
-                return one
-    return ""
+        for ending in ("", f".svc.{domain}", f".{domain}", f".{own}.svc.{domain}"):
+            label, _, service = (whole := f"{each}{ending}").partition(".")
+            found = registry.get(whole, {}).get("") or registry.get(service, {}).get(label)
+            if found:
+                return whole, found
+    return "", ()

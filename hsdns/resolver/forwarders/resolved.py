@@ -18,15 +18,7 @@ from math import inf
 from typing import Final
 
 from hsdns.resolver.forwarders.forwarder import Forwarder, Task
-from hsdns.resolver.model import (
-    ADDRESS_LEN,
-    CLOSED,
-    FAILURES,
-    Answer,
-    Exchange,
-    Keeps,
-    Packet,
-)
+from hsdns.resolver.model import ADDRESS_LEN, CLOSED, FAILURES, Answer, Exchange, Keeps, Packet
 from hsdns.resolver.resolv_conf import Reader
 from hsdns.wire.iana import Rcode
 
@@ -36,10 +28,8 @@ ACCURACY: Final = 0.25  # seconds by which its timers may be late
 IDLE: Final = 10.0  # seconds for which a connection is kept
 NONE, TCP, UDP, EDNS = range(-1, 3)  # what a nameserver supports
 FEW_SILENCES: Final = 3  # after which it is taken to support less
-EDNS_SIZE, OWN_EDNS_SIZE = (
-    1472,
-    65508,
-)  # octets of the reply: those of an Ethernet, and of the host itself
+# Octets of the reply: those of an Ethernet, and of the host itself.
+EDNS_SIZE, OWN_EDNS_SIZE = 1472, 65508
 MOST_TTL, FAILURE_TTL = 7200, 10  # seconds
 
 
@@ -106,9 +96,7 @@ class Resolved(Forwarder):
 
     def _close(self, query: Packet, waiting: list[Packet]) -> Task:
         """End a connection of the program that is idle for too long."""
-        end = self.now + IDLE + self.random.uniform(0, ACCURACY)
-        while self.now < end:
-            yield end
+        yield self.now + IDLE + self.random.uniform(0, ACCURACY)
         if waiting is self._waiting.get((query.name.lower(), query.rrtype)):
             self.tell(query, CLOSED)
 

@@ -125,7 +125,7 @@ class _Known(NamedTuple):
     """A cause, the state that it describes, and when it was computed (monotonic seconds)."""
 
     why: Why
-    state: tuple[int, ...]
+    state: tuple[object, ...]
     at: float
 
 
@@ -141,7 +141,7 @@ class Causes:
         instance, now = self._door.serving(), self._door.clock()
         rules = self._door.faults.rules.standing.values() if self._door.faults is not None else ()
         changes = (each.store.changes for each in kubernetes_blocks(instance))
-        state = id(instance), *changes, *map(id, rules)
+        state = id(instance), *changes, *((each.text, each.begun) for each in rules)
         new = [each for each in names if self._is_due(key_of(each), state, now)]
         # Side by side: each may wait for the API server.
         found = await asyncio.gather(*(self._find(instance, each) for each in new))
@@ -153,7 +153,7 @@ class Causes:
             self._known[key_of(each)] = _Known(why, state, now)
         return [self._known[key_of(each)].why for each in names]
 
-    def _is_due(self, key: Question, state: tuple[int, ...], now: float) -> bool:
+    def _is_due(self, key: Question, state: tuple[object, ...], now: float) -> bool:
         known = self._known.get(key)
         return known is None or (known.state != state and now - known.at >= REFRESH)
 

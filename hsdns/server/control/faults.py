@@ -113,7 +113,7 @@ def _asked(seen: SeenQuery, served: _Served, pod_of: PodOf) -> Asked:
 POLL: Final = 0.1  # seconds between two polls for hits
 # What `queries` counts for rules that are not about queries.
 COUNTS: Final = {"connection": "connections", "process": "restarts", "watch": "requests"}
-REFUSED: Final = "this server was not started for faults; start it with -faults, which hsdns serve does by itself"
+REFUSED: Final = "this server was not started for faults; start it with --faults, which hsdns serve does by itself"
 
 
 class NewRule(msgspec.Struct, forbid_unknown_fields=True):

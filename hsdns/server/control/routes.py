@@ -214,7 +214,7 @@ def events(lines: Lines) -> Lines:
 WAIT: Final = 10.0  # seconds to wait for the watch thread
 MOST: Final = 1_000_000  # changes in one step
 NO_REPLAY: Final = (
-    "this server replays no recording; start one with hsdns serve -source replay FILE"
+    "this server replays no recording; start one with hsdns serve --source replay FILE"
 )
 COMMANDS: Final = ("pause", "run", "step", "speed")
 

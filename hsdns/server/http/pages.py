@@ -221,7 +221,7 @@ class HttpListeners:
             if address.startswith(PREFIX):
                 raise HttpError(
                     f"cannot listen on the control socket {address.removeprefix(PREFIX)}: {reason};"
-                    ' give another path after "control" in the Corefile or after -control'
+                    ' give another path after "control" in the Corefile or after --control'
                 ) from error
             raise HttpError(
                 f"cannot listen on {address} for {path}: {reason};"

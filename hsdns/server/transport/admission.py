@@ -349,6 +349,26 @@ class Turns:
             self._append(connection)
             self._run()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a connection may make a step without a line, because no other waits."""
+        return (
+            not self._clients and not self._is_running and self._left > 0 and self._spent < SECONDS
+        )
+
+    def count(self, began: float) -> float:
+        """Count a step that began at that time; return the time of its end."""
+        for call in self.between.values():
+            call()
+        now = self._clock()
+        self._left -= 1
+        self._spent += now - began
+        # After a few short steps no callback is scheduled, which would cost more; they count in the next iteration.
+        if not self._has_next and (self._left < STEPS - _FEW or self._spent > SECONDS / _FEW):
+            self._has_next = True
+            self._call_soon(self._begin)
+        return now
+
     def _append(self, connection: TakesSteps) -> None:
         self._entered.add(connection)
         line = self._lines.get(connection.client)
@@ -385,12 +405,7 @@ class Turns:
             except Exception:
                 log.exception(FAILED)
                 connection.close()
-            for call in self.between.values():
-                call()
-            now = self._clock()
-            self._left -= 1
-            self._spent += now - before
-            before = now
+            before = self.count(before)
         for connection in stepped:  # connections that these calls enter wait for the next iteration
             try:
                 connection.end_turn()
@@ -398,10 +413,7 @@ class Turns:
                 log.exception(FAILED)
                 connection.close()
         self._is_running = False
-        # After a few short steps no callback is scheduled, which would cost more; they count in the next iteration.
-        if not self._has_next and (
-            clients or self._left < STEPS - _FEW or self._spent > SECONDS / _FEW
-        ):
+        if clients and not self._has_next:
             self._has_next = True
             self._call_soon(self._begin)
 

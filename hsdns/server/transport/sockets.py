@@ -252,14 +252,14 @@ def _sentence(listen: ListenAddress, kind: socket.SocketKind, error: OSError | N
     if error is None:
         return f"{where}: this host has no IP"
     if error.errno == errno.EADDRINUSE:
-        return f"{where}: another program has the port; stop it or change the key's port (or -dns.port)"
+        return f"{where}: another program has the port; stop it or change the key's port (or --dns.port)"
     if error.errno == errno.EACCES:
         return (
             f"{where}: ports below 1024 need a right; "
-            "grant CAP_NET_BIND_SERVICE or change the key's port (or -dns.port)"
+            "grant CAP_NET_BIND_SERVICE or change the key's port (or --dns.port)"
         )
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{where}: this host has no such address; change the block's bind (or -listen)"
+        return f"{where}: this host has no such address; change the block's bind (or --listen)"
     return f"{where}: {error.strerror or error}"
 
 

@@ -5,9 +5,9 @@ Rule 1: queries on one connection are answered concurrently, so that a slow one 
         messages of one reply are sent without others between them: replies behind a zone transfer wait for its end.
 Rule 2: everything that a client can use is limited: queries in progress, idle time, incomplete messages, unread
         replies.  The octets of messages and replies are limited over all connections together, too (admission.py).
-Rule 3: the connections of all clients share the event loop fairly (admission.py).  A step handles one message that the
-        answer table cannot answer, or KNOWN messages that it can, and one message of a reply of several.  Received
-        octets are split into messages only when these are handled.
+Rule 3: the connections of all clients share the event loop fairly (admission.py).  A step handles up to KNOWN messages
+        that the answer table can answer, in one call, and one that it cannot, or one message of a reply of several.
+        Where no connection waits for its turn, the first step is made as the octets come, and costs no line.
 
 What all connections of DNS do, over TCP, TLS and HTTPS (doh.py):
 Rule 1: the number of connections and of the octets kept for them is limited over all listeners (admission.py); timeouts
@@ -274,6 +274,7 @@ KNOWN: Final = 16  # messages in one step, if the answer table can answer them
 # Octets of replies on a connection in one iteration of the loop; after that it can be seen whether the client reads
 # them.
 MAX_OCTETS: Final = 65_536
+TOUCHING: Final = 0.05  # seconds; a connection is as silent as another one within this time
 # Queries in progress on one connection; at this number, received messages wait and reading pauses.
 MAX_IN_WORK: Final = 128
 
@@ -291,18 +292,32 @@ class TcpConnection(DnsConnection):
         self._held: deque[tuple[bytes, Iterator[bytes] | None]] = deque()
         self._out: list[bytes] = []  # framed replies of this iteration
         self._out_octets = 0
+        self._is_miss = False  # the answer table does not know the next message
         self._is_stepping = False
         self._taken = 0  # number of messages
+        self._touched = 0.0  # when its place was told of data
         self._client_has_ended = self._said_end = False
 
     def data_received(self, data: bytes) -> None:
-        """Queue the octets, and answer the messages that are complete."""
+        """Answer the messages that are complete; those that the table does not know take turns."""
         if self._ended:
             return
-        now = self._last_used = self._server.clock()
-        self._places.touch(self)
-        self._frames.add(data)
-        if self._frames.has_message:
+        server, frames, turns = self._server, self._frames, self._turns
+        now = self._last_used = server.clock()
+        if now - self._touched >= TOUCHING:
+            self._touched = now
+            self._places.touch(self)
+        is_unlimited = server.settings.limits.max_queries == UNLIMITED
+        if is_unlimited and not frames.octets and self._can_answer() and turns.has_room:
+            replies, at = self._answer_known(data, 0, now, KNOWN)
+            turns.count(now)
+            if replies and self._transport is not None:
+                self._write_out(self._transport, replies)
+            if at == len(data):
+                return
+            data = data[at:]
+        frames.add(data)
+        if frames.has_message:
             self._partial_since = None  # set when the messages before it are handled
             self._go_on()
         elif self._partial_since is None:
@@ -341,7 +356,7 @@ class TcpConnection(DnsConnection):
         try:
             if self._rest is not None:
                 self._write_more(self._rest)
-            elif self.in_work < MAX_IN_WORK:
+            elif self._can_answer():
                 self._answer_next()
         finally:
             self._is_stepping = False
@@ -368,13 +383,13 @@ class TcpConnection(DnsConnection):
         self._go_on()
 
     def _may_step(self) -> bool:
-        return (
-            self._blocked_since is None
-            and self._out_octets < MAX_OCTETS
-            and (
-                self._rest is not None or (self.in_work < MAX_IN_WORK and self._frames.has_message)
-            )
-        )
+        if self._blocked_since is not None or self._out_octets >= MAX_OCTETS:
+            return False
+        return self._rest is not None or (self._frames.has_message and self._can_answer())
+
+    def _can_answer(self) -> bool:
+        """Whether the next message may be answered."""
+        return self.in_work < MAX_IN_WORK and self._rest is None and self._blocked_since is None
 
     def _is_busy(self) -> bool:
         is_held = self._frames.has_message or self.in_work >= MAX_IN_WORK
@@ -382,42 +397,57 @@ class TcpConnection(DnsConnection):
 
     def _octets(self) -> int:
         held = sum(len(reply) for reply, _ in self._held)
-        return super()._octets() + self._frames.octets + held
+        return super()._octets() + len(self._frames.octets) + held
+
+    def _answer_known(self, data: bytes, at: int, now: float, most: int) -> tuple[bytes, int]:
+        """Answer up to `most` messages from the answer table; return the replies, and where the next message begins."""
+        table = self._server.processor.table
+        if table is None:
+            self._is_miss = True
+            return b"", at
+        replies, at, count, self._is_miss = table.answer_framed(
+            data, at, self._address, most, MAX_OCTETS - self._out_octets, now
+        )
+        if count:
+            self._taken += count
+            self._has_asked = True
+        return replies, at
 
     def _answer_next(self) -> None:
-        """Answer one message in a chain, or up to KNOWN from the answer table."""
-        server, take = self._server, self._frames.take
-        processor, now = server.processor, server.clock()
-        most = server.settings.limits.max_queries
-        for _ in range(KNOWN):
-            message = take()
-            if message is None:
-                return
+        """Answer messages from the answer table, then one that it does not know in a chain."""
+        server, frames = self._server, self._frames
+        processor, now, most = server.processor, server.clock(), server.settings.limits.max_queries
+        if not self._is_miss:
+            limit = KNOWN if most == UNLIMITED else 1
+            replies, at = self._answer_known(frames.octets, frames.at, now, limit)
+            if replies:
+                self._out.append(replies)
+                self._out_octets += len(replies)
+                frames.skip_to(at)
+        message = frames.take() if self._is_miss else None
+        if message is not None:
             self._taken += 1
             self._has_asked = True
-            if most != UNLIMITED and self._taken >= most:  # the connection ends after this message
-                self._ended = True
-                self._frames.clear()
-            reply = processor.known(message, self._address, now)
-            if reply is not None:
-                self._out.append(frame(reply))
-                self._out_octets += len(reply)
-                if self._out_octets < MAX_OCTETS:
-                    continue
-                return
-            self.in_work += 1
-            try:
-                eager.start(
-                    processor.answer(
-                        message, self._client, self._local, "tcp", now, self._take_more
-                    ),
-                    self._send,
-                    server.spawn,
-                )
-            except BaseException:
-                self.in_work -= 1
-                raise
+        if most != UNLIMITED and self._taken >= most:  # the connection ends after this message
+            self._ended = True
+            frames.clear()
+        if message is None:
             return
+        self._is_miss = False
+        reply = processor.made(message, self._address, now)
+        if reply is not None:
+            self._write(reply)
+            return
+        self.in_work += 1
+        try:
+            eager.start(
+                processor.answer(message, self._client, self._local, "tcp", now, self._take_more),
+                self._send,
+                server.spawn,
+            )
+        except BaseException:
+            self.in_work -= 1
+            raise
 
     def _write(self, reply: bytes) -> None:
         """Send a reply, at the end of the iteration if one is running."""

@@ -180,6 +180,9 @@ class UdpListener:
     def _exchange_table(self) -> None:
         """Use the processor's table from the next batch on."""
 
+    def _read_again(self) -> None:
+        """Read between two misses, if it was not done for some time."""
+
     def _take(self) -> None:
         """Answer waiting queries in one iteration of the loop."""
         self._answer_all(self._turn())
@@ -199,6 +202,7 @@ class UdpListener:
                         queue.give_turn_back()
                 elif not self._answer_made(taken[0], now):
                     yield taken[0]
+                    self._read_again()
                 answered += 1
                 now = self._clock()
             left = len(queue)
@@ -238,18 +242,14 @@ class UdpListener:
     def _answer(self, miss: Miss) -> None:
         index, wire, address, control = miss
         shed, owner, before = self.faults.shed, client_of(address), self._pending.total
-        if (
-            shed is not None
-            and shed(
-                self._processor.server,
-                client_endpoint(address),
-                asked_endpoint(control, self.local),
-            )
-        ) or not self._pending.add(owner):
-            self._refused += 1
-            return
         try:
-            client, local = client_endpoint(address), asked_endpoint(control, self.local)
+            client = client_endpoint(address)
+            local = asked_endpoint(control, self.local) if control else self.local
+            if (
+                shed is not None and shed(self._processor.server, client, local)
+            ) or not self._pending.add(owner):
+                self._refused += 1
+                return
             eager.start(
                 self._processor.answer(wire, client, local, "udp", self._clock()),
                 functools.partial(self._deliver, index, address, control),
@@ -325,14 +325,8 @@ class UdpServer(UdpListener):
             self._has_next_turn = True
             asyncio.get_running_loop().call_soon(self._take_some)
 
-    def _turn(self) -> Iterator[Miss]:
-        for miss in super()._turn():
-            yield miss
-            if self in self._between:
-                self._read_again()
-
     def _read_again(self) -> None:
-        if self._clock() - self._last_read >= AGAIN:
+        if self._clock() - self._last_read >= AGAIN and self in self._between:
             self._read()
 
     def _read(self) -> None:

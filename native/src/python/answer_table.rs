@@ -18,7 +18,7 @@ use crate::entry::Terms;
 use crate::key::{MAX_UDP_LEN, MIN_UDP_LEN};
 use crate::negative_zone::NegativeZone;
 use crate::numerous_names::Counted;
-use crate::table::{self, Client};
+use crate::table::{self, Client, Framed};
 use crate::timing::Timing;
 use crate::versions::Dependency;
 
@@ -246,6 +246,38 @@ impl AnswerTable {
         };
         let reply = self.inner.lookup(query, limit, client, address)?;
         Some(PyBytes::new(py, &reply))
+    }
+
+    /// Answer the messages of a stream from a place on, up to a miss; hsdns/fastpath/table.py names the results.
+    #[allow(clippy::too_many_arguments)] // the contract with the Python twin
+    fn answer_framed<'py>(
+        &self,
+        py: Python<'py>,
+        data: &[u8],
+        at: usize,
+        client: &[u8],
+        most: usize,
+        limit: usize,
+        now: f64,
+    ) -> (Bound<'py, PyBytes>, usize, usize, bool) {
+        let address = client;
+        let client = Client {
+            is_ipv6: is_ipv6(address),
+            is_tcp: true,
+            now: nanoseconds(now),
+        };
+        let mut out = Vec::with_capacity(2 * MIN_UDP_LEN);
+        let waiting = data.get(at..).unwrap_or_default();
+        let framed = Framed { most, limit };
+        let done = self
+            .inner
+            .answer_framed(waiting, framed, client, address, &mut out);
+        (
+            PyBytes::new(py, &out),
+            at + done.octets,
+            done.messages,
+            done.is_miss,
+        )
     }
 
     /// Return the result that lookup() would have, without counting or changing anything.

@@ -1,4 +1,5 @@
-//! What an event about an EndpointSlice changes, for the stores of hsdns/cluster: their own tuples and dicts.
+//! What an event about an EndpointSlice changes, for the stores of hsdns/cluster: their own tuples and dicts; and the
+//! first state of a cluster, with its Services.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::Items;
 use super::cluster_names::ClusterNames;
 use super::labels::split_labels;
 use super::versions::Versions;
-use super::watch::SliceReading;
+use super::watch::{ServiceReading, SliceReading};
 use crate::names;
 use crate::slice_change::{Change, Listed};
 use crate::versions::{self, SIZE};
@@ -33,6 +34,16 @@ type Changes<'py> = (
     Bound<'py, PyList>,
 );
 
+/// Name and protocol of each Port.
+fn ports_of<'py>(ports: &Bound<'py, PyAny>) -> PyResult<Vec<(Octets<'py>, Octets<'py>)>> {
+    let pair = |port: Bound<'py, PyAny>| {
+        let port = port.cast::<PyTuple>()?;
+        let (name, protocol) = (port.get_item(0)?, port.get_item(1)?);
+        Ok((name.cast_into()?, protocol.cast_into()?))
+    };
+    ports.cast::<PyTuple>()?.iter().map(pair).collect()
+}
+
 /// A PackedSlice.
 struct Part<'py> {
     width: usize,
@@ -51,15 +62,7 @@ impl<'py> Part<'py> {
             width: part.get_item(WIDTH)?.extract()?,
             addresses: part.get_item(ADDRESSES)?.cast_into()?,
             labels: part.get_item(LABELS)?.extract()?,
-            ports: ports
-                .cast::<PyTuple>()?
-                .iter()
-                .map(|port| {
-                    let port = port.cast::<PyTuple>()?;
-                    let (name, protocol) = (port.get_item(0)?, port.get_item(1)?);
-                    Ok((name.cast_into()?, protocol.cast_into()?))
-                })
-                .collect::<PyResult<_>>()?,
+            ports: ports_of(&ports)?,
             is_reversible: part.get_item(REVERSIBLE)?.is_truthy()?,
             topology_zones: part
                 .get_item(TOPOLOGY_ZONES)?
@@ -274,6 +277,159 @@ impl SliceStore {
         version: &Bound<'py, PyString>,
         reading: &SliceReading,
     ) -> PyResult<Option<Applied<'py>>> {
+        Ok(self.put(key, version, reading)?.map(|put| put.0))
+    }
+
+    /// Apply what `events` begin with, of a cluster that nothing reads yet: slices and Services that were not known.
+    /// Return how many, up to one that is left to Python; and the values and times of the slices with a time of change.
+    fn apply_first<'py>(
+        &self,
+        events: &Bound<'py, PyAny>,
+        cluster_ips: &Bound<'py, PyDict>,
+    ) -> PyResult<(usize, Vec<(Value<'py>, String)>)> {
+        let (mut count, mut timed) = (0, Vec::new());
+        for event in events.try_iter()? {
+            let event = event?;
+            let Some(read) = Read::of(&event)? else {
+                break;
+            };
+            let is_done = if let Ok(slice) = read.reading.cast::<SliceReading>() {
+                if self.owners.bind(event.py()).contains(&read.key)? {
+                    break;
+                }
+                let put = self.put(&read.key, &read.version, slice.get())?;
+                let changed_at = slice.get().changed_at().map(str::to_owned);
+                put.is_some_and(|(_, value)| {
+                    timed.extend(value.zip(changed_at));
+                    true
+                })
+            } else if let Ok(service) = read.reading.cast::<ServiceReading>() {
+                self.add_service(&read.version, service.get(), cluster_ips)?
+            } else {
+                false
+            };
+            if !is_done {
+                break;
+            }
+            count += 1;
+        }
+        Ok((count, timed))
+    }
+}
+
+/// A ServiceValue.
+type Value<'py> = Bound<'py, PyAny>;
+
+/// A ReadSlice or a ReadService.
+struct Read<'py> {
+    key: Bound<'py, PyTuple>,
+    version: Bound<'py, PyString>,
+    reading: Bound<'py, PyAny>,
+}
+
+impl<'py> Read<'py> {
+    /// That of an event; None if it has another object.
+    fn of(event: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+        let Ok(event) = event.cast::<PyTuple>() else {
+            return Ok(None);
+        };
+        let py = event.py();
+        let Ok(found) = event.get_item(0) else {
+            return Ok(None);
+        };
+        let Some(reading) = found.getattr_opt(intern!(py, "reading"))? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            key: found.getattr(intern!(py, "key"))?.cast_into()?,
+            version: found
+                .getattr(intern!(py, "resource_version"))?
+                .cast_into()?,
+            reading,
+        }))
+    }
+}
+
+impl SliceStore {
+    /// Add a Service that is not known, as Services.apply() in hsdns/cluster/services.py; false if it is left to that.
+    fn add_service(
+        &self,
+        version: &Bound<'_, PyString>,
+        reading: &ServiceReading,
+        cluster_ips: &Bound<'_, PyDict>,
+    ) -> PyResult<bool> {
+        let py = version.py();
+        let values = self.values.bind(py);
+        let Some((namespace, name)) = reading.key(py)? else {
+            return Ok(false);
+        };
+        let key = (&namespace, &name).into_pyobject(py)?;
+        let before = values.get_item(&key)?;
+        let slices = match &before {
+            Some(value) => {
+                let is_known = value.getattr(intern!(py, "kind"))?.is_truthy()?
+                    || value
+                        .getattr(intern!(py, "resource_version"))?
+                        .is_truthy()?;
+                if is_known {
+                    return Ok(false);
+                }
+                value.getattr(intern!(py, "slices"))?
+            }
+            None => PyTuple::empty(py).into_any(),
+        };
+        let Some((is_headless, addresses, ports, has_selector)) = reading.fields(py)? else {
+            return Ok(false);
+        };
+        let ports = self.make_ports.bind(py).call1((ports,))?;
+        let kind = if is_headless {
+            intern!(py, "headless")
+        } else {
+            intern!(py, "cluster_ip")
+        };
+        let make_value = self.make_value.bind(py);
+        let value = make_value.call1((
+            kind,
+            version,
+            &addresses,
+            &ports,
+            None::<u8>,
+            slices,
+            has_selector,
+        ))?;
+        let (of, service) = (namespace.as_bytes(), name.as_bytes());
+        if before.is_none() {
+            self.names.add_service(of, service);
+        }
+        let ports = ports_of(&ports)?;
+        let mut listed = Listed::default();
+        for (port, protocol) in &ports {
+            listed.add_port(port.as_bytes(), protocol.as_bytes());
+        }
+        let mut labels = Listed::default().replaced_by(listed).gained;
+        if self.zonal && is_headless {
+            labels.push(names::TOPOLOGY.to_vec());
+        }
+        if !labels.is_empty() {
+            let labels = labels.iter().map(|label| &label[..]);
+            self.names.add_labels(of, service, labels);
+        }
+        values.set_item(&key, value)?;
+        self.versions.bump(counter(&key)?);
+        let spec = (PyBytes::new(py, b"spec"), &namespace, &name).into_pyobject(py)?;
+        self.versions.bump(counter(&spec)?);
+        let come = addresses.iter().map(Ok);
+        move_all(cluster_ips, std::iter::empty(), come, &key, &self.versions)?;
+        Ok(true)
+    }
+
+    /// What apply() returns, and the value now, if it is another one.
+    fn put<'py>(
+        &self,
+        key: &Bound<'py, PyTuple>,
+        version: &Bound<'py, PyString>,
+        reading: &SliceReading,
+    ) -> PyResult<Option<(Applied<'py>, Option<Value<'py>>)>> {
         let py = key.py();
         let (values, owners) = (self.values.bind(py), self.owners.bind(py));
         let Some((namespace, service)) = reading.service(py)? else {
@@ -310,7 +466,7 @@ impl SliceStore {
         };
         let had = PyTuple::new(py, &old)?;
         if is_same {
-            return Ok(Some((owner, before, had, None, Vec::new())));
+            return Ok(Some(((owner, before, had, None, Vec::new()), None)));
         }
         let Some((width, addresses, labels, ports, zones, not_ready)) =
             reading.endpoints(py, self.pod_names, self.zonal)?
@@ -357,7 +513,7 @@ impl SliceStore {
             let gained = change.gained.iter().map(|each| &each[..]);
             self.names.add_labels(of, service, gained);
         }
-        values.set_item(&owner, new)?;
+        values.set_item(&owner, &new)?;
         self.versions.bump(counter(&owner)?);
         let octets = |each: &&[u8]| Ok(PyBytes::new(py, each).into_any());
         move_all(
@@ -370,6 +526,7 @@ impl SliceStore {
             &self.versions,
         )?;
         let lost = change.lost.iter().map(|each| PyBytes::new(py, each));
-        Ok(Some((owner, before, had, Some(has), lost.collect())))
+        let applied = (owner, before, had, Some(has), lost.collect());
+        Ok(Some((applied, Some(new))))
     }
 }

@@ -79,7 +79,7 @@ pub(super) struct ServiceReading {
 impl ServiceReading {
     /// Return namespace and name as labels; None if one of them is none.
     #[getter]
-    fn key<'py>(&self, py: Python<'py>) -> PyResult<Option<Key<'py>>> {
+    pub(super) fn key<'py>(&self, py: Python<'py>) -> PyResult<Option<Key<'py>>> {
         let namespace = label(py, self.namespace.bind(py).to_cow()?.as_ref());
         Ok(namespace.zip(label(py, self.name.bind(py).to_cow()?.as_ref())))
     }
@@ -90,19 +90,27 @@ impl ServiceReading {
     }
 
     /// Return whether it is headless, ClusterIPs, ports and whether it has a selector; None for an unusual Service.
-    fn pack<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    fn pack<'py>(&self, py: Python<'py>) -> PyResult<Option<Fields<'py>>> {
+        self.fields(py)
+    }
+}
+
+/// Whether it is headless, ClusterIPs, ports and whether it has a selector.
+type Fields<'py> = (bool, Bound<'py, PyTuple>, Bound<'py, PyTuple>, bool);
+
+impl ServiceReading {
+    /// Its fields; None for an unusual Service.
+    pub(super) fn fields<'py>(&self, py: Python<'py>) -> PyResult<Option<Fields<'py>>> {
         let Some(packed) = &self.inner.packed else {
             return Ok(None);
         };
         let addresses = packed.addresses.iter().map(|each| PyBytes::new(py, each));
-        (
+        Ok(Some((
             packed.is_headless,
             PyTuple::new(py, addresses)?,
             ports(py, &packed.ports)?,
             packed.has_selector,
-        )
-            .into_pyobject(py)
-            .map(Some)
+        )))
     }
 }
 
@@ -137,7 +145,7 @@ impl SliceReading {
 
     /// Return when it was changed, as annotated.
     #[getter]
-    fn changed_at(&self) -> Option<&str> {
+    pub(super) fn changed_at(&self) -> Option<&str> {
         self.inner.meta.change.as_deref()
     }
 

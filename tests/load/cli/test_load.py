@@ -30,6 +30,7 @@ from hsdns.load.cluster.job import INDEX, reports_of
 from hsdns.load.cluster.names import cluster_questions
 from hsdns.load.errors import LoadError
 from hsdns.load.outcome import LOST
+from hsdns.load.pods import PodPlan
 from hsdns.load.questions import Question, Questions
 from hsdns.load.report import FORMAT, PlanReport, read_report
 from hsdns.load.results import Results, together
@@ -109,7 +110,7 @@ def test_several_servers_in_one_run_and_all_files_beside_the_report(
     Path("summary.md").write_text("before\n")
     with server() as port, server() as other:
         servers = ["-server", "127.0.0.1", "-p", str(port), "-server", f"other=127.0.0.1:{other}"]
-        files = "-json r.json -html r.html -junit cases.xml -prometheus load.prom".split()
+        files = "--json r.json --html r.html --junit cases.xml --prometheus load.prom".split()
         words = ["load", *servers, "-queries", "q.txt", *SHORT, *files, "-fail-if", "loss>0,nxdomain<1"]  # fmt: skip
         assert cli.main(words) == 1
     report = read_report(Path("r.json").read_bytes(), "")
@@ -209,7 +210,7 @@ def test_a_pod_of_a_job_that_is_deleted_puts_its_report(
     read = {**READ, "spec": {**SPEC, "completions": 1}}
     with server() as port, api([(200, read), (200, {}), (200, {})]) as (found, asked):
         monkeypatch.setattr(load, "_api", lambda: found)
-        words = f"-p {port} -queries q.txt -rate 800 -time 1m -job load -fail-if nxdomain<1"
+        words = f"-p {port} --queries q.txt --rate 800 --time 1m --job load --fail-if nxdomain<1"
         assert Load.main(words.split()) == 0
     assert "the report is in the ConfigMap load-0 of the namespace load" in capsys.readouterr().err
     ((_, octets),) = reports_of(asked[2][2], "-")
@@ -285,7 +286,7 @@ def test_no_step_of_github_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LoadError) as error:
         write_for_ci(report(results()), ReportCommand(github=True))
     assert str(error.value) == (
-        "-github: GITHUB_STEP_SUMMARY names no file, so this is not a step of GitHub Actions"
+        "--github: GITHUB_STEP_SUMMARY names no file, so this is not a step of GitHub Actions"
     )
 
 
@@ -310,7 +311,7 @@ def test_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == "the report is in the ConfigMap load-3 of the namespace load"
     assert asked[-1][1].startswith("/api/v1/namespaces/load/configmaps/load-3?")
     monkeypatch.setenv(INDEX, "4")
-    sentence = r"^-job: the Job load has 4 completions, and no index 4$"
+    sentence = r"^--job: the Job load has 4 completions, and no index 4$"
     with api([(200, READ)]) as (found, _), pytest.raises(LoadError, match=sentence):
         find_generator(Portion(), None, "load")
 
@@ -319,7 +320,7 @@ def test_outside_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INDEX, "0")
     monkeypatch.delenv(access.HOST, raising=False)
     with pytest.raises(
-        LoadError, match="-job: not in a cluster: KUBERNETES_SERVICE_HOST is not set"
+        LoadError, match="--job: not in a cluster: KUBERNETES_SERVICE_HOST is not set"
     ):
         find_generator(Portion(), None, "load")
 
@@ -356,7 +357,7 @@ class Slow:
 def test_the_knee_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     server = Slow(1000)
     found = find_knee(
-        settings("-queries q -find-knee -rate 400 -knee-limits p90<5ms -time 1s"), server
+        settings("--queries q --find-knee --rate 400 --knee-limits p90<5ms --time 1s"), server
     )
     knee = found.knee
     assert knee.found
@@ -389,7 +390,7 @@ def test_the_knee_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_interrupted(after: int, sentence: str, seconds: float) -> None:
-    found = find_knee(settings("-queries q -find-knee -rate 400"), Slow(1e9, interrupts=after))
+    found = find_knee(settings("--queries q --find-knee --rate 400"), Slow(1e9, interrupts=after))
     assert (found.knee.sentence, len(found.knee.steps)) == (sentence, after)
     assert found.servers[0].server.seconds == seconds
 
@@ -405,11 +406,11 @@ def test_a_server_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
             raise LoadError("nothing listens")
         return server(asked)
 
-    found = find_knee(settings("-queries q -find-knee -rate 400"), load)
+    found = find_knee(settings("--queries q --find-knee --rate 400"), load)
     assert found.knee.sentence == "the search did not end; the limits hold at 800 queries a second"
     assert "nothing listens\n" in capsys.readouterr().err
     with pytest.raises(LoadError, match="nothing listens"):
-        find_knee(settings("-queries q -find-knee -rate 400"), load)
+        find_knee(settings("--queries q --find-knee --rate 400"), load)
 
 
 # --- the thread of a cluster: its questions, its truth, and its changes in both ---
@@ -422,7 +423,7 @@ def choose(blocks: Sequence[Kubernetes]) -> Questions:
 
 
 def cluster(*words: str, verifies: bool = True, api: bool = True) -> LoadCluster:
-    tokens = tuple(Token(word, Position("-source", 0, 0)) for word in words or SYNTHETIC)
+    tokens = tuple(Token(word, Position("--source", 0, 0)) for word in words or SYNTHETIC)
     configuration, _ = configure(None, tokens)
     address = ("127.0.0.1", 0) if api else None
     return LoadCluster(configuration, choose, verifies=verifies, serves=address)
@@ -441,6 +442,13 @@ def test_changes_are_in_the_truth_and_in_the_api() -> None:
                 version(found.api.url)
         after = version(found.api.url)
         assert after - before == len(found.truth.changes)
+        assert found.told() == {}
+        asked = PodPlan(1, [], [], "cluster.local", {}, {}, [], [], 1, "istio")
+        found.questions = Questions([], pods=asked)
+        told, known = found.told(), found.truth.block.registry("cluster.local")
+        assert (len(known), found.told()) == (2, {})
+        assert told
+        assert told.items() <= known.items()
 
 
 def version(url: str) -> int:
@@ -489,7 +497,7 @@ def test_changes_through_a_real_api(tmp_path: Path) -> None:
         assert not [each for each in names(api, "Service") if each.startswith("svc-")]
         # No controller takes it away here, but that it is to go.
         assert [each["metadata"]["name"] for each in api.items("Namespace") if "deletionTimestamp" in each["metadata"]] == [name]  # fmt: skip
-        with pytest.raises(LoadError, match=r'^-churn-api: Namespace hsdns-load-.* cannot be made: 403 .*"contract" cannot create resource "namespaces"'), LoadCluster(corefile(tmp_path, api, api.token), choose, verifies=True, changes_api=True):  # fmt: skip
+        with pytest.raises(LoadError, match=r'^--churn-api: Namespace hsdns-load-.* cannot be made: 403 .*"contract" cannot create resource "namespaces"'), LoadCluster(corefile(tmp_path, api, api.token), choose, verifies=True, changes_api=True):  # fmt: skip
             pass
 
 
@@ -497,7 +505,7 @@ def names(api: RealApi, kind: str) -> list[str]:
     return [each["metadata"]["name"] for each in api.items(kind)]
 
 
-@pytest.mark.parametrize("words", ["-queries q", "-source synthetic -verify", "-source synthetic -api [::1]:0 -churn 5 -verify -probes 0"])  # fmt: skip
+@pytest.mark.parametrize("words", ["--queries q", "--source synthetic --verify", "--source synthetic --api [::1]:0 --churn 5 --verify --probes 0"])  # fmt: skip
 def test_nothing_is_followed(words: str) -> None:
     given = settings(words)
     with following_changes(given, None, [], []) as following:
@@ -509,7 +517,7 @@ def test_nothing_is_followed(words: str) -> None:
 @pytest.mark.slow
 def test_changes_of_a_cluster_are_followed() -> None:
     """The server never answers: each change is asked about in vain, and left out."""
-    words = "-source synthetic -api [::1]:0 -churn 5 -verify -probes 1000"
+    words = "--source synthetic --api [::1]:0 --churn 5 --verify --probes 1000"
     given = settings(words)
     with server(ignored=1 << 30) as port, cluster() as found:
         place = socket.AF_INET, ("127.0.0.1", port)

@@ -49,7 +49,7 @@ def test_flags_of_the_command_line_replace_keys(tmp_path: Path, capsys: pytest.C
     assert [each.host for each in settings.targets] == ["127.0.0.3"]
     assert (settings.timeout, settings.schedule.fastest, found.queries) == (1.0, 7.0, "q")
     assert Load.main([str(path), "-timeout", "x"]) == 2
-    assert capsys.readouterr().err == '-timeout needs a time such as 10s, found "x"\n'
+    assert capsys.readouterr().err == '--timeout needs a time such as 10s, found "x"\n'
 
 
 def test_stages_of_their_own() -> None:

@@ -114,7 +114,7 @@ def test_reports_that_were_kept(
 
 def test_the_pods_of_a_cluster() -> None:
     given = settings(
-        "-source synthetic -pods 3 -resolvers glibc=2,go=1 -forms full -external a.test -resolv-options ndots:2 -node-search node.test -seed 5"
+        "--source synthetic --pods 3 --resolvers glibc=2,go=1 --forms full --external a.test --resolv-options ndots:2 --node-search node.test --seed 5"
     )
 
     async def choose(block: Kubernetes) -> Questions:
@@ -131,5 +131,5 @@ def test_the_pods_of_a_cluster() -> None:
     ]
     assert len(plan.targets) == len(plan.weights) == 2 + 2 + 8 + 4 + 1
     assert in_words(given, found) == (
-        "lookups of 3 pods (glibc 2, go 1) in 1 namespaces, 17 names: service, headless, endpoint, absent, external"
+        "lookups of 3 pods (glibc 2, go 1) in 1 namespace, 17 names: service, headless, endpoint, absent, external"
     )

@@ -114,7 +114,7 @@ def test_what_a_watch_is_told() -> None:
         api = ClusterApi(history, "127.0.0.1", 0, bookmark_every=0.001)
         await api.start()
         second = ClusterApi(history, "127.0.0.1", int(api.url.rpartition(":")[2]))
-        with pytest.raises(LoadError, match=r"^-api: 127.0.0.1:[0-9]+ cannot be listened on: "):
+        with pytest.raises(LoadError, match=r"^--api: 127.0.0.1:[0-9]+ cannot be listened on: "):
             await second.start()
         await second.stop()
         history.put(Namespace(ObjectMeta(name="shop")))
@@ -251,8 +251,8 @@ def test_where_the_pods_of_a_job_meet() -> None:
 @pytest.mark.parametrize(
     ("answers", "sentence"),
     [
-        ([(200, {**READ, "spec": {"completions": 4}})], "-job: the Job load has no indexes; set completionMode: Indexed in its spec"),
-        ([(200, {**READ, "spec": {**SPEC, "parallelism": 2}})], "-job: the Job load runs 2 of its 4 generators at a time, and they begin together; set parallelism to completions in its spec"),
+        ([(200, {**READ, "spec": {"completions": 4}})], "--job: the Job load has no indexes; set completionMode: Indexed in its spec"),
+        ([(200, {**READ, "spec": {**SPEC, "parallelism": 2}})], "--job: the Job load runs 2 of its 4 generators at a time, and they begin together; set parallelism to completions in its spec"),
         ([(403, {"message": "jobs is forbidden"})], f"the API server answers GET {PATH} with 403: jobs is forbidden"),
         ([(502, b"<html>")], f"the API server answers GET {PATH} with 502: <html>"),
     ],
@@ -297,9 +297,9 @@ def test_requests_that_write(tmp_path: Path) -> None:
         assert asyncio.run(sent(port, "POST", "/x", {"kind": "Namespace"})) == (307, "{}")
     assert [(*each[:2], json.loads(each[2])) for each in asked] == [("POST None", "/x", {"kind": "Namespace"})]  # fmt: skip
     port = free_port()
-    with pytest.raises(LoadError, match=r"^-churn-api: .*127.0.0.1"):
+    with pytest.raises(LoadError, match=r"^--churn-api: .*127.0.0.1"):
         asyncio.run(sent(port, "GET", "/x"))
-    with pytest.raises(LoadError, match=f"^-job: http://127.0.0.1:{port} "):
+    with pytest.raises(LoadError, match=f"^--job: http://127.0.0.1:{port} "):
         JobApi(access(port), "load").job("load")
     with pytest.raises(LoadError, match="this is not a pod with a service account"):
         read_namespace(str(tmp_path))

@@ -82,7 +82,7 @@ def test_a_change_is_one_endpoint_of_one_slice(
 def test_nothing_to_change() -> None:
     with pytest.raises(LoadError) as error:
         changes({"ready": 1}, endpoints=0)
-    assert str(error.value) == "-churn: a cluster without endpoints has nothing to change"
+    assert str(error.value) == "--churn: a cluster without endpoints has nothing to change"
 
 
 def test_how_many_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,10 +182,10 @@ NEEDS = "; this account needs the rights to create and delete namespaces, and to
     ("refused", "sentence", "sent"),
     [
         (("", ""), "", MADE_AND_REMOVED),
-        (("POST", "/api/v1/namespaces"), f"-churn-api: Namespace hsdns-load-1 cannot be made: 403 no rights{NEEDS}", MADE_AND_REMOVED[:1]),
-        (("POST", SLICES), f"-churn-api: EndpointSlice svc-0-load cannot be made: 403 no rights{NEEDS}", [*MADE_AND_REMOVED[:4], *MADE_AND_REMOVED[5:]]),
-        (("DELETE", "/api/v1/namespaces/hsdns-load-1"), "-churn-api: the namespace hsdns-load-1 cannot be removed (403 {\"kind\": \"Status\", \"message\": \"no rights\"}); remove it with kubectl delete namespace hsdns-load-1", MADE_AND_REMOVED),
-        (("PUT", f"{SLICES}/svc-0-load"), f"-churn-api: {SLICES}/svc-0-load cannot be written: 403 no rights", None),
+        (("POST", "/api/v1/namespaces"), f"--churn-api: Namespace hsdns-load-1 cannot be made: 403 no rights{NEEDS}", MADE_AND_REMOVED[:1]),
+        (("POST", SLICES), f"--churn-api: EndpointSlice svc-0-load cannot be made: 403 no rights{NEEDS}", [*MADE_AND_REMOVED[:4], *MADE_AND_REMOVED[5:]]),
+        (("DELETE", "/api/v1/namespaces/hsdns-load-1"), "--churn-api: the namespace hsdns-load-1 cannot be removed (403 {\"kind\": \"Status\", \"message\": \"no rights\"}); remove it with kubectl delete namespace hsdns-load-1", MADE_AND_REMOVED),
+        (("PUT", f"{SLICES}/svc-0-load"), f"--churn-api: {SLICES}/svc-0-load cannot be written: 403 no rights", None),
     ],
 )  # fmt: skip
 def test_what_is_refused(refused: tuple[str, str], sentence: str, sent: list[str] | None) -> None:

@@ -130,5 +130,5 @@ def test_who_still_prepares_is_interrupted() -> None:
     with pytest.raises(LoadError, match=r"^part 0/2 has ended before the load began; "):
         live()
     coordinator.__exit__()
-    with pytest.raises(LoadError, match=r"^-coordinate: part 0 cannot listen on 192.0.2.1 port 1: "):  # fmt: skip
+    with pytest.raises(LoadError, match=r"^--coordinate: part 0 cannot listen on 192.0.2.1 port 1: "):  # fmt: skip
         Coordinator(("192.0.2.1", 1), 2)

@@ -280,7 +280,7 @@ def test_what_the_pods_of_a_node_share(
 ) -> None:
     asked = plan(
         count=2, namespaces=["shop", "shop"], forms={"absolute": 1}, resolvers={resolver: 1},
-        through=through, nodes=nodes, registry={WEB: ["10.0.0.1"]},
+        through=through, nodes=nodes, registry={WEB: {"": ["10.0.0.1"]}},
     )  # fmt: skip
     world = World(answers, asked, [at * SECOND for at in range(4)])
     assert [each.end for each in world.lookups] == [FOUND] * 4

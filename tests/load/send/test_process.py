@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import msgpack, structs
 
 from hsdns.fastpath import LoadSender
 from hsdns.limits import descriptor_limit, raise_limit
@@ -35,7 +35,14 @@ from hsdns.load.pods import Target
 from hsdns.load.questions import order
 from hsdns.load.schedule import POISSON, Schedule, Stage
 from hsdns.load.send.probe import probe
-from hsdns.load.send.process import PIECE, CompiledSender, SenderProcess, pieces_of
+from hsdns.load.send.process import (
+    PIECE,
+    CompiledSender,
+    SenderProcess,
+    _pod_sender,
+    framed,
+    pieces_of,
+)
 from hsdns.load.send.processors import NONE, Choice, OwnProcessor, read_busy
 from hsdns.load.send.udp import LEAST_WINDOW
 from hsdns.wire.decode import decode_reply
@@ -73,6 +80,8 @@ class Told:
             self.memory = memory_of(Path(f"/proc/{process.process.pid}/status").read_text())
             self.begin = time.monotonic_ns() + 20_000_000
             process.start(self.begin)
+            if of.pods is not None:
+                process.tell({"web.shop.svc.cluster.local": {}})
             for each in (signal.SIGINT, signal.SIGTERM):  # those to its group do not end it
                 os.kill(process.process.pid, each)
             if stops:
@@ -137,8 +146,19 @@ def test_the_idlest_processor() -> None:
         moved = choice.look({0: first, 1: second, 2: third}, own, ticks)
         found.append((moved, choice.chosen))
     assert found == [(False, None), (True, 1), (False, 1), (False, 1), (True, 2)]
-    with pytest.raises(LoadError, match="-cpu 9999: the processors of this process are "):
+    with pytest.raises(LoadError, match="--cpu 9999: the processors of this process are "):
         OwnProcessor(os.getpid(), "9999")
+
+
+@pytest.mark.sockets
+def test_agents_hear_of_changes() -> None:
+    asked, (out, into), told = pod_plan(through="istio"), os.pipe(), {"a.b.svc.c": {"": ["::1"]}}
+    with FileIO(out) as stdin, FileIO(into, "w") as parent:
+        sender = _pod_sender(plan(53), asked, stdin.fileno(), lambda octets: None)
+        parent.write(framed(msgpack.encode(told)))
+        assert (sender.wait(0), asked.registry) == ([], told)
+        parent.close()
+        assert sender.wait(0) is None
 
 
 @pytest.mark.sockets
@@ -217,11 +237,11 @@ OTHER = "certificate is not valid for"
 @pytest.mark.parametrize(
     ("streams", "trusts", "port", "reason"),
     [
-        (StreamPlan(DOT, tls_name="other.test"), True, DOT, f"Hostname mismatch, {OTHER} 'other.test'; check -tls-ca "),
-        (StreamPlan(DOT), True, DOT, f"IP address mismatch, {OTHER} '127.0.0.1'; check -tls-ca "),
-        (StreamPlan(DOT, tls_name=NAME), False, DOT, "self-signed certificate; check -tls-ca "),
-        (StreamPlan(DOH, tls_name=NAME), True, DOT, "the server does not choose h2 (ALPN); check -server"),
-        (StreamPlan(DOH, tls_name=NAME, path="/dns"), True, DOH, "HTTP status 404; check -doh-path and -doh-method"),
+        (StreamPlan(DOT, tls_name="other.test"), True, DOT, f"Hostname mismatch, {OTHER} 'other.test'; check --tls-ca "),
+        (StreamPlan(DOT), True, DOT, f"IP address mismatch, {OTHER} '127.0.0.1'; check --tls-ca "),
+        (StreamPlan(DOT, tls_name=NAME), False, DOT, "self-signed certificate; check --tls-ca "),
+        (StreamPlan(DOH, tls_name=NAME), True, DOT, "the server does not choose h2 (ALPN); check --server"),
+        (StreamPlan(DOH, tls_name=NAME, path="/dns"), True, DOH, "HTTP status 404; check --doh-path and --doh-method"),
     ],
 )  # fmt: skip
 def test_what_does_not_agree(

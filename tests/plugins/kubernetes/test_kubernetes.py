@@ -302,7 +302,7 @@ def test_start_outside_of_a_cluster_says_what_to_do() -> None:
     assert caught.value.message == (
         'not in a cluster: KUBERNETES_SERVICE_HOST is not set; give "endpoint URL" or "kubeconfig FILE" in the '
         'kubernetes block to reach a cluster from outside; to serve a cluster from files add "source manifests PATH" '
-        'to the kubernetes block, or start with "hsdns serve -conf COREFILE -source manifests PATH"'
+        'to the kubernetes block, or start with "hsdns serve --conf COREFILE --source manifests PATH"'
     )
 
 

@@ -102,7 +102,7 @@ async def test_a_server_that_was_not_started_for_it(method: str, page: str) -> N
         found = await server.get(page, method, b'{"rule": "drop"}')
         assert (found.status, found.lines) == (
             403,
-            [{"error": "this server was not started for faults; start it with -faults, which hsdns serve does by itself"}],
+            [{"error": "this server was not started for faults; start it with --faults, which hsdns serve does by itself"}],
         )  # fmt: skip
         assert (await server.reloadable.ask(WEB)).startswith("1 NOERROR")
 

@@ -13,12 +13,14 @@ import struct
 import types
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from hsdns.assemble import ListenAddress
 from hsdns.chain import BlockChoice, Endpoint
+from hsdns.fastpath.table import AnswerTable
 from hsdns.metrics import Counter, Registry
 from hsdns.query import QueryProcessor
 from hsdns.server.http.doh import DohServer
@@ -194,6 +196,10 @@ class MemoryProcessor(QueryProcessor):
     @property
     def lookup(self) -> Any:
         return self._look_up
+
+    @property
+    def table(self) -> Any:
+        return SimpleNamespace(answer_framed=partial(cast("Any", AnswerTable.answer_framed), self))
 
     def _look_up(self, wire: bytes, *, client: bytes, **_: object) -> bytes | None:
         self.looked_up.append((int.from_bytes(wire[:2], "big"), client_endpoint(client)))

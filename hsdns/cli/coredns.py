@@ -41,7 +41,7 @@ class Coredns(Command):
     """Serves a Corefile, checks it, or shows what this hsdns is."""
 
     name = ""
-    suggested = tuple(SUBCOMMANDS)
+    suggested = (*SUBCOMMANDS, "help", "version")
     bad = 1
 
     conf: Annotated[

@@ -188,8 +188,9 @@ endif
 endif
 
 $(VENV)/run: $(VENV)/made requirements/run.txt pyproject.toml setup.py $(NATIVE)
-	@echo 'make: installing the server into $(VENV), once$(if $(CARGO), (compiling the fast path takes a minute))'
+	@echo 'make: installing what the server needs into $(VENV), once'
 	@$(PIP) install --require-hashes -r requirements/run.txt
+	@echo 'make: installing the server$(if $(CARGO), (compiling the fast path takes a minute))'
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@if [ -n '$(CARGO)' ] && ! $(BIN)/python -c 'import hsdns.fastpath._native' 2>/dev/null; then \
 	    echo 'make: the fast path was not compiled, so hsdns runs without it: "cd native && cargo build" says why,' \

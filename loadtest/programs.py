@@ -134,7 +134,9 @@ def _find(key: str, hsdns: tuple[str, ...]) -> Program | str:
         if key != PURE and twin != "rust":
             return f"{title}: the extension is not built ({twin}); pip install . with a Rust toolchain builds it"
         workers = ("-workers", "2") if key == TWO else ()
-        return Program(key, (*hsdns, *workers), f"{_version((*hsdns, '-version'))}, fast path: {twin}")
+        return Program(
+            key, (*hsdns, *workers), f"{_version((*hsdns, '-version'))}, fast path: {twin}"
+        )
     named = os.environ.get("HSDNS_PEER") if key == COREDNS else None
     path = shutil.which(named) if named else which(PEERS[key][1])
     if path is None:

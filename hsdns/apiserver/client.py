@@ -29,7 +29,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from hsdns import __version__
@@ -64,6 +64,7 @@ from hsdns.apiserver.transport import (
     read_body,
 )
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
+from hsdns.tls import ClientContext
 from hsdns.turns import Timer
 
 # Error messages for connections to the API server.
@@ -236,20 +237,9 @@ def _read(pem: Pem | None, what: str) -> bytes | None:
         raise _TlsError(f"cannot read the {what} file {pem.path}: {error.strerror}") from None
 
 
-class _Context(ssl.SSLContext):
-    """Encodes a name in ASCII itself: ssl imports a codec for all scripts first, half a megabyte."""
-
-    def wrap_bio(self, *ends: Any, **options: Any) -> ssl.SSLObject:
-        """Begin a connection to the server that `server_hostname` names."""
-        name = options.get("server_hostname")
-        if isinstance(name, str) and name.isascii():
-            options["server_hostname"] = name.encode()
-        return super().wrap_bio(*ends, **options)
-
-
 def _make(access: Access, material: _Material) -> ssl.SSLContext:
     """Make a context; raise _TlsError."""
-    context = _Context(ssl.PROTOCOL_TLS_CLIENT)  # verifies the certificate and its name
+    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies the certificate and its name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns.cli.command import (
     ANY,
@@ -22,11 +22,11 @@ from hsdns.cli.command import (
     CONTROL,
     IN_NAMESPACE,
     KUBECONFIG,
-    NO_CODE,
     OUTPUT,
     Command,
     Contradiction,
     FlagError,
+    ReadingCommand,
     complain,
     flag,
     say,
@@ -162,28 +162,25 @@ def of_resolv_conf(path: str, port: int | None = None) -> Asked:
     return Asked([(host, port or PORT)], domain_of(path))
 
 
-class Lookup(Command):
+class Lookup(ReadingCommand):
     """Sends the query; the exit status is 0 if there is an answer."""
 
     name = "lookup"
     forms = "NAME [TYPE] [FLAG...]"
     most_words = ANY
 
-    server: Annotated[
-        str,
-        flag(
-            "the server to query (default: of --context, else the one that runs, or of /etc/resolv.conf)",
-            "ADDRESS",
-        ),
-    ] = ""
-    control: Annotated[str | None, CONTROL] = None
-    kubeconfig: Annotated[str, KUBECONFIG] = ""
-    context: Annotated[str, CONTEXT] = ""
-    no_code: Annotated[bool, NO_CODE] = False
-    namespace: Annotated[str, IN_NAMESPACE] = ""
-    port: Annotated[int, flag("its port (default 53)", "PORT", name="p", low=1)] = 53
-    tcp: Annotated[bool, flag("query over TCP (default: only if the reply does not fit)")] = False
-    o: Annotated[str, OUTPUT] = "text"
+    server: str = flag(
+        "",
+        "the server to query (default: of --context, else the one that runs, or of /etc/resolv.conf)",
+        "ADDRESS",
+    )
+    control: str | None = flag(None, CONTROL)
+    kubeconfig: str = flag("", KUBECONFIG)
+    context: str = flag("", CONTEXT)
+    namespace: str = flag("", IN_NAMESPACE)
+    port: int = flag(53, "its port (default 53)", "PORT", name="p", low=1)
+    tcp: bool = flag(False, "query over TCP (default: only if the reply does not fit)")
+    o: str = flag("text", OUTPUT)
 
     def run(self) -> int:
         """Ask, and print the records, or why there are none."""
@@ -203,12 +200,11 @@ class Lookup(Command):
         self.exclusive("server", "context", "kubeconfig")
         port = self.port if "p" in self.given else None
         try:
-            runs = not self.no_code
             if self.given.isdisjoint(("context", "kubeconfig")):
                 words = [self.server] if self.server else []
-                asked = servers_to_ask(words, port, self.control, word, runs_code=runs)
+                asked = servers_to_ask(words, port, self.control, word, runs_code=self.runs_code)
             else:
-                asked = of_context(self.kubeconfig, self.context, word, runs_code=runs)
+                asked = of_context(self.kubeconfig, self.context, word, runs_code=self.runs_code)
             exists = partial(asked.exists, is_tcp=self.tcp)
             (host, port), *_ = asked.servers
             name = asked.name_meant(text, self.namespace, exists)
@@ -292,9 +288,9 @@ class Ask(Command):
     forms = "NAME/TYPE... [FLAG...]"
     most_words = ANY
 
-    server: Annotated[
-        list[str], flag("servers to query (default: those in /etc/resolv.conf)", "ADDRESS...")
-    ] = []
+    server: list[str] = flag(
+        [], "servers to query (default: those in /etc/resolv.conf)", "ADDRESS..."
+    )
 
     def run(self) -> int:
         """Ask each server each question."""

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from hsdns import memory
 from hsdns.cli.command import CONTROL, OUTPUT, FlagError, complain, flag, say, say_json
@@ -48,77 +48,62 @@ class Audit(SourceCommand):
        hsdns audit --contexts CONTEXT=ADDRESS,... [FLAG...]"""
     interrupted = ("interrupted before the first query", BAD)
 
-    server: Annotated[
-        list[str], flag(f"servers to query (default port {PORT})", "[NAME=]ADDRESS[:PORT]...")
-    ] = []
-    service: Annotated[
-        list[str], flag("Services whose ready endpoints are queried", "NAMESPACE/NAME...")
-    ] = []
-    control: Annotated[str | None, CONTROL] = None
-    conf: Annotated[
-        str | None,
-        flag("Corefile of the servers; its kubernetes block names the cluster", "FILE"),
-    ] = None
-    contexts: Annotated[
-        list[str],
-        flag("clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."),
-    ] = []
-    zone: Annotated[
-        str, flag("domain of the clusters of --contexts (default cluster.local)", "DOMAIN")
-    ] = "cluster.local"
-    rate: Annotated[
-        int,
-        flag(
-            f"queries a second to each (default {RATE})",
-            "RATE",
-            what=_COUNT,
-            low=1,
-            high=HIGHEST_RATE,
-        ),
-    ] = RATE
-    absent: Annotated[
-        int,
-        flag(
-            f"names that must not exist (default {ABSENT})", "NUMBER", what=_COUNT, high=1_000_000
-        ),
-    ] = ABSENT
-    seed: Annotated[
-        int,
-        flag("random seed for these (default 1)", "NUMBER", what=_COUNT, high=999_999_999),
-    ] = 1
-    slow: Annotated[
-        float,
-        flag(
-            "latency above which a right answer is a finding (default 100ms)", "TIME", time="100ms"
-        ),
-    ] = SLOW
-    ttl: Annotated[
-        int | None,
-        flag(
-            "highest correct TTL, in seconds (default: the Corefile's)",
-            "NUMBER",
-            what=_COUNT,
-            high=604_800,
-        ),
-    ] = None
-    watch: Annotated[bool, flag("audit again and again")] = False
-    every: Annotated[
-        float,
-        flag(
-            "time from the start of one pass to the next, with --watch (default 5m)",
-            "TIME",
-            time="100ms",
-        ),
-    ] = INTERVAL
-    metrics: Annotated[
-        str, flag("serve metrics for Prometheus there, with --watch", "HOST:PORT")
-    ] = ""
-    html: Annotated[str | None, flag("write the report as a page to a file", "FILE")] = None
-    o: Annotated[str, OUTPUT] = "text"
-    i_own_this: Annotated[
-        list[str],
-        flag("public addresses that belong to you", "ADDRESS..."),
-    ] = []
+    server: list[str] = flag(
+        [], f"servers to query (default port {PORT})", "[NAME=]ADDRESS[:PORT]..."
+    )
+    service: list[str] = flag([], "Services whose ready endpoints are queried", "NAMESPACE/NAME...")
+    control: str | None = flag(None, CONTROL)
+    conf: str | None = flag(
+        None, "Corefile of the servers; its kubernetes block names the cluster", "FILE"
+    )
+    contexts: list[str] = flag(
+        [], "clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."
+    )
+    zone: str = flag(
+        "cluster.local", "domain of the clusters of --contexts (default cluster.local)", "DOMAIN"
+    )
+    rate: int = flag(
+        RATE,
+        f"queries a second to each (default {RATE})",
+        "RATE",
+        what=_COUNT,
+        low=1,
+        high=HIGHEST_RATE,
+    )
+    absent: int = flag(
+        ABSENT,
+        f"names that must not exist (default {ABSENT})",
+        "NUMBER",
+        what=_COUNT,
+        high=1_000_000,
+    )
+    seed: int = flag(
+        1, "random seed for these (default 1)", "NUMBER", what=_COUNT, high=999_999_999
+    )
+    slow: float = flag(
+        SLOW,
+        "latency above which a right answer is a finding (default 100ms)",
+        "TIME",
+        time="100ms",
+    )
+    ttl: int | None = flag(
+        None,
+        "highest correct TTL, in seconds (default: the Corefile's)",
+        "NUMBER",
+        what=_COUNT,
+        high=604_800,
+    )
+    watch: bool = flag(False, "audit again and again")
+    every: float = flag(
+        INTERVAL,
+        "time from the start of one pass to the next, with --watch (default 5m)",
+        "TIME",
+        time="100ms",
+    )
+    metrics: str = flag("", "serve metrics for Prometheus there, with --watch", "HOST:PORT")
+    html: str | None = flag(None, "write the report as a page to a file", "FILE")
+    o: str = flag("text", OUTPUT)
+    i_own_this: list[str] = flag([], "public addresses that belong to you", "ADDRESS...")
 
     def run(self) -> int:
         """Audit, and show the report of each pass."""

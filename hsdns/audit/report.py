@@ -15,8 +15,10 @@ Rule: the values are those of the last pass; a server or a verdict that no longe
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from textwrap import wrap
 from typing import Final, NamedTuple
 
 import msgspec
@@ -254,13 +256,18 @@ def lines(reports: Sequence[AuditReport]) -> list[str]:
 
 def screen(reports: Sequence[AuditReport], width: int, height: int) -> list[str]:
     """What a terminal shows of a pass: all servers, then what is wrong, as far as there is room."""
-    found = list(_fleet(reports))
+    found = [_cut(line, width) for line in _fleet(reports, width)]
     for each in reports:
-        if each.bad or each.ended:
-            found += ["", *_cluster(each)]
+        for line in ("", *_cluster(each)) if each.bad or each.ended else ():
+            below = " " * (len(line) - len(line.lstrip()) + 4)
+            found += wrap(line, width, subsequent_indent=below, break_on_hyphens=False) or [""]
     if len(found) > height:
         found[height - 1 :] = [f"and {len(found) - height + 1} more lines"]
-    return [each if len(each) <= width else f"{each[: width - 1]}…" for each in found]
+    return found
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def what_is_wrong(found: Finding) -> str:
@@ -324,7 +331,7 @@ def age(server: ServerReport) -> str:
     return seconds(server.worst_age_ms) if server.worst_age_ms else "-"
 
 
-def _fleet(reports: Sequence[AuditReport]) -> Iterator[str]:
+def _fleet(reports: Sequence[AuditReport], width: int = sys.maxsize) -> Iterator[str]:
     rows = [("cluster", "server", "names", "not right", "worst age", "p99")]
     for report in reports:
         if not report.servers:
@@ -333,8 +340,10 @@ def _fleet(reports: Sequence[AuditReport]) -> Iterator[str]:
             figures = str(report.names), str(each.bad), age(each), latency(each.latency_us["p99"])
             rows.append((report.cluster, each.server, *figures))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+    widths[0] = min(widths[0], max(width - sum(widths[1:]) - 2 * len(widths[1:]), 8))
+    for cluster, *row in rows:
+        cells = _cut(cluster, widths[0]), *row
+        yield "  ".join(map(str.ljust, cells, widths)).rstrip()
 
 
 _SERVER: Final = ("cluster", "server")

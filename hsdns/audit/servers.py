@@ -230,7 +230,7 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
             shown = now
             share = asked / total if total else 1.0
             bar = ("#" * round(share * 30)).ljust(30, ".")
-            progress.show(f"[{bar}] {asked:,} of {total:,} answers")
+            progress.show(f"{asked:,} of {total:,} answers [{bar}]")
 
     try:
         yield show

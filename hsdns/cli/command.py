@@ -19,18 +19,21 @@ Rule 3: what the encoding of the stream lacks is escaped too, so no name ends a 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from types import UnionType
 from typing import (
-    Annotated,
     Any,
     ClassVar,
     Final,
     NamedTuple,
     Self,
     TextIO,
+    TypeVar,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -44,6 +47,7 @@ from hsdns.corefile.tree import did_you_mean
 from hsdns.errors import OperatorError
 from hsdns.wire import printable
 
+T = TypeVar("T")
 _BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -85,6 +89,11 @@ class Flag(NamedTuple):
     alias: str = ""
     bare: str = ""
     read: Callable[[Any], Any] | None = None
+
+    @classmethod
+    def of(cls, help: str, argument: str = "", **more: Any) -> Self:  # noqa: A002 - as in argparse
+        """A flag whose type is that of the field that declares it."""
+        return cls(object, help, argument, **more)
 
     @property
     def takes_word(self) -> bool:
@@ -267,7 +276,8 @@ class Progress:
         if self._is_shown:
             up = f"\x1b[{self._height - 1}F" if self._height > 1 else "\r"
             self._height = len(lines) or 1
-            _write(sys.stderr, f"{up}\x1b[J" + "\n".join(map(printable, lines)))
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or None
+            _write(sys.stderr, f"{up}\x1b[J" + "\n".join(printable(each)[:width] for each in lines))
             sys.stderr.flush()
 
     def keep(self) -> None:
@@ -286,28 +296,36 @@ def _write(stream: TextIO, text: str) -> None:
 ANY: Final = sys.maxsize  # for most_words of a command that counts them itself
 
 
-def flag(help: str, argument: str = "", **more: Any) -> Flag:  # noqa: A002 - as in argparse
-    """The flag of a field, whose type is that of the field; `more` are fields of Flag."""
-    return Flag(object, help, argument, **more)
+def flag(default: T, of: str | Flag, argument: str = "", **more: Any) -> T:
+    """The default of a field and its flag: `of` is its help, or a flag of several commands; `more` are fields of it."""
+    found = of._replace(**more) if isinstance(of, Flag) else Flag.of(of, argument, **more)
+    return cast("T", _Declared(default, found))
 
 
-NO_CODE: Final = flag(
+class _Declared(NamedTuple):
+    """Stands for a default until the command is made."""
+
+    default: Any
+    of: Flag
+
+
+NO_CODE: Final = Flag.of(
     "run no code that the input names: no python module, no exec plugin of a kubeconfig, no istioctl"
 )
 
-KUBECONFIG: Final = flag(
+KUBECONFIG: Final = Flag.of(
     "how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
 )
-CONTEXT: Final = flag("context of the kubeconfig (default: its current one)", "NAME")
+CONTEXT: Final = Flag.of("context of the kubeconfig (default: its current one)", "NAME")
 
 
-OUTPUT: Final = flag(
+OUTPUT: Final = Flag.of(
     "format of standard output: text (default) or json", "FORMAT", choices=("text", "json")
 )
-CONTROL: Final = flag(
+CONTROL: Final = Flag.of(
     "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"
 )
-IN_NAMESPACE: Final = flag(
+IN_NAMESPACE: Final = Flag.of(
     "namespace of a short name (default: default)", "NAMESPACE", name="namespace", alias="n"
 )
 
@@ -334,7 +352,13 @@ class Command(msgspec.Struct, kw_only=True):
 
     words: list[str] = []
     given: frozenset[str] = frozenset()
-    help: Annotated[bool, flag("show this help", name="h", alias="help")] = False
+    help: bool = flag(False, "show this help", name="h", alias="help")
+
+    def __post_init__(self) -> None:
+        """Put the defaults in the place of what declares them."""
+        for field in self.__struct_fields__:
+            if isinstance(declared := getattr(self, field), _Declared):
+                setattr(self, field, copy(declared.default))
 
     dashed = staticmethod(dashed)
 
@@ -384,7 +408,7 @@ class Command(msgspec.Struct, kw_only=True):
         if found.get("h"):
             return None
         values: dict[str, Any] = {}
-        for field, (of, _) in _annotated(cls).items():
+        for field, (of, _) in _declared(cls).items():
             if (name := _name(field, of)) in found:
                 values[field] = _value(name, flags[name], found)
         return cls(words=plain, given=frozenset(found), **values)
@@ -411,9 +435,7 @@ class Command(msgspec.Struct, kw_only=True):
     def flags(cls) -> Mapping[str, Flag]:
         """The flags by name, with aliases; that of help is the last."""
         found: dict[str, Flag] = {}
-        for field, (of, kind) in sorted(
-            _annotated(cls).items(), key=lambda each: each[0] == "help"
-        ):
+        for field, (of, kind) in sorted(_declared(cls).items(), key=lambda each: each[0] == "help"):
             name = _name(field, of)
             found[name] = of._replace(kind=kind if kind in (int, bool, list) else str)
             if of.alias:
@@ -427,6 +449,11 @@ class Command(msgspec.Struct, kw_only=True):
             program = self.program()
             raise FlagError(f"{program} needs a name, and may have a type: {program} NAME [TYPE]")
         return self.words[0], "".join(self.words[1:])
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether code that the input names may run, as without -no-code."""
+        return not getattr(self, "no_code", False)
 
     def exclusive(self, one: str, *others: str, why: str = "leave one out") -> None:
         """Refuse a flag with any of the others; raise FlagError."""
@@ -445,23 +472,17 @@ def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
 class ReadingCommand(Command):
     """A command that reads what may name code, and runs none of it if told so."""
 
-    no_code: Annotated[bool, NO_CODE] = False
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether code that the input names may run."""
-        return not self.no_code
+    no_code: bool = flag(False, NO_CODE)
 
 
-def _annotated(cls: type[Command]) -> dict[str, tuple[Flag, type]]:
+def _declared(cls: type[Command]) -> dict[str, tuple[Flag, type]]:
     """The flag and the type of each field that is one."""
+    defaults = dict(zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True))
     found = {}
-    for field, hint in get_type_hints(cls, include_extras=True).items():
-        if get_origin(hint) is Annotated:
-            kind, of = get_args(hint)
-            if get_origin(kind) is UnionType:
-                kind = get_args(kind)[0]
-            found[field] = of, get_origin(kind) or kind
+    for field, kind in get_type_hints(cls).items():
+        if isinstance(declared := defaults.get(field), _Declared):
+            kind = get_args(kind)[0] if get_origin(kind) is UnionType else kind
+            found[field] = declared.of, get_origin(kind) or kind
     return found
 
 

@@ -50,7 +50,10 @@ def described_commands() -> list[Description]:
     for name, headline in {"": HEADLINE, **SUBCOMMANDS}.items():
         of = find_command(name or "coredns")
         words = tuple(of.suggested)
-        found.append(Description(name, headline, _usage(of.help_text()), of.flags(), words))
+        forms = of.help_text().partition("Usage: ")[2].partition("\n\n")[0].splitlines()
+        # Text after two spaces is a remark.
+        usage = tuple(line.strip().partition("  ")[0] for line in forms)
+        found.append(Description(name, headline, usage, of.flags(), words))
     return found
 
 
@@ -62,12 +65,6 @@ def takes_file(flag: Flag) -> bool:
 def values(flag: Flag) -> tuple[str, ...]:
     """The words to suggest for the flag's first value."""
     return tuple(SOURCES) if flag.argument == SOURCE else ()
-
-
-def _usage(help_text: str) -> tuple[str, ...]:
-    forms = help_text.partition("Usage: ")[2].partition("\n\n")[0]
-    # Text after two spaces is a remark.
-    return tuple(line.strip().partition("  ")[0] for line in forms.splitlines())
 
 
 class Completion(Command):

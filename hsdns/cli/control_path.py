@@ -13,14 +13,14 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from hsdns.cli.command import FlagError, flag
+from hsdns.cli.command import Flag, FlagError
 from hsdns.corefile.keys import HostPort, split_host_port
 from hsdns.wire import is_address
 
 SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service
 OFF: Final = "off"
 TOKEN: Final = "HSDNS_CONTROL_TOKEN"
-FLAG: Final = flag("open a control socket, for this user alone (default: none)", "PATH")
+FLAG: Final = Flag.of("open a control socket, for this user alone (default: none)", "PATH")
 
 
 class ControlPathError(Exception):

@@ -14,11 +14,11 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns import __version__, memory
 from hsdns.cli import SUBCOMMANDS, commands_by_purpose, control_path
-from hsdns.cli.command import OUTPUT, Command, FlagError, complain, flag, say, say_text, usage
+from hsdns.cli.command import OUTPUT, Command, Flag, FlagError, complain, flag, say, say_text, usage
 
 if TYPE_CHECKING:
     from hsdns.cli.launch import CorefileSource
@@ -28,7 +28,7 @@ PEER_VERSION: Final = "1.14.7"
 # The default Corefile of CoreDNS.
 FALLBACK: Final = ". {\n    whoami\n    log\n}\n"
 MAX_WORKERS: Final = 256
-WORKERS: Final = flag(
+WORKERS: Final = Flag.of(
     "threads that answer UDP queries (default: one per usable CPU)",
     "N",
     what="number",
@@ -44,54 +44,42 @@ class Coredns(Command):
     suggested = (*SUBCOMMANDS, "help", "version")
     bad = 1
 
-    conf: Annotated[
-        str | None,
-        flag('Corefile to load, "stdin" for standard input (default "Corefile")', "FILE"),
-    ] = None
-    port: Annotated[
-        int,
-        flag(
-            "port for keys of the Corefile that name none (default 53)",
-            "PORT",
-            name="dns.port",
-            alias="p",
-        ),
-    ] = 53
-    plugins: Annotated[bool, flag("list the plugins that hsdns has")] = False
-    version: Annotated[bool, flag("show the version")] = False
-    quiet: Annotated[bool, flag("do not show the version and the zones at the start")] = False
-    workers: Annotated[int | None, WORKERS] = None
-    control: Annotated[str | None, control_path.FLAG] = None
-    faults: Annotated[
-        bool,
-        flag("accept fault rules through the control API (default: they are refused)"),
-    ] = False
-    reuseport: Annotated[
-        bool,
-        flag(
-            "let another server of this user have the same ports, so that one can replace the other"
-        ),
-    ] = False
-    v: Annotated[
-        bool,
-        flag("show at the start which fast path runs and which blocks' answers it caches"),
-    ] = False
-    pidfile: Annotated[str | None, flag("write the process ID to a file", "FILE")] = None
-    validate: Annotated[
-        bool,
-        flag(
-            "check the Corefile, loading python modules but starting nothing, and exit with 0 or 1"
-        ),
-    ] = False
-    o: Annotated[
-        str,
-        OUTPUT._replace(
-            help="format of what --validate, --version, --plugins and -v show: text (default) or json"
-        ),
-    ] = "text"
-    no_code: Annotated[bool, flag("with --validate: do not load the modules that python names")] = (
-        False
+    conf: str | None = flag(
+        None, 'Corefile to load, "stdin" for standard input (default "Corefile")', "FILE"
     )
+    port: int = flag(
+        53,
+        "port for keys of the Corefile that name none (default 53)",
+        "PORT",
+        name="dns.port",
+        alias="p",
+    )
+    plugins: bool = flag(False, "list the plugins that hsdns has")
+    version: bool = flag(False, "show the version")
+    quiet: bool = flag(False, "do not show the version and the zones at the start")
+    workers: int | None = flag(None, WORKERS)
+    control: str | None = flag(None, control_path.FLAG)
+    faults: bool = flag(
+        False, "accept fault rules through the control API (default: they are refused)"
+    )
+    reuseport: bool = flag(
+        False,
+        "let another server of this user have the same ports, so that one can replace the other",
+    )
+    v: bool = flag(
+        False, "show at the start which fast path runs and which blocks' answers it caches"
+    )
+    pidfile: str | None = flag(None, "write the process ID to a file", "FILE")
+    validate: bool = flag(
+        False,
+        "check the Corefile, loading python modules but starting nothing, and exit with 0 or 1",
+    )
+    o: str = flag(
+        "text",
+        OUTPUT,
+        help="format of what --validate, --version, --plugins and -v show: text (default) or json",
+    )
+    no_code: bool = flag(False, "with --validate: do not load the modules that python names")
 
     @classmethod
     def help_text(cls) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from errno import EOPNOTSUPP
 from ipaddress import ip_address
-from typing import Annotated, Final
+from typing import Final
 
 from hsdns.cli.command import Command, FlagError, flag, say
 from hsdns.errors import OperatorError
@@ -22,10 +22,8 @@ class Interface(Command):
     name = "interface"
     forms = "[--name NAME] --address ADDRESS..."
 
-    interface: Annotated[
-        str, flag('name of the interface (default "hsdns")', "NAME", name="name")
-    ] = "hsdns"
-    address: Annotated[list[str], flag("its IPv4 and IPv6 addresses", "ADDRESS...")] = []
+    interface: str = flag("hsdns", 'name of the interface (default "hsdns")', "NAME", name="name")
+    address: list[str] = flag([], "its IPv4 and IPv6 addresses", "ADDRESS...")
 
     def run(self) -> int:
         """Create it; an address of a family that is off is left out."""

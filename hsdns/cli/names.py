@@ -13,7 +13,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 from hsdns.ask.names import Word, read_word
 from hsdns.assemble import Configuration
@@ -42,22 +42,16 @@ class Names(ClusterCommand):
     forms = "[NAME] [FLAG...]"
     most_words = 1
 
-    namespace: Annotated[
-        str,
-        flag(
-            "only names of this namespace; with NAME that of a short name", "NAMESPACE", alias="n"
-        ),
-    ] = ""
+    namespace: str = flag(
+        "", "only names of this namespace; with NAME that of a short name", "NAMESPACE", alias="n"
+    )
 
-    conf: Annotated[
-        str | None,
-        source.CONF._replace(
-            help="Corefile whose kubernetes blocks are listed, with exec plugins of its kubeconfig; or stdin"
-        ),
-    ] = None
-    o: Annotated[
-        str, OUTPUT._replace(help="format: text, as in a zone file (default), or json")
-    ] = "text"
+    conf: str | None = flag(
+        None,
+        source.CONF,
+        help="Corefile whose kubernetes blocks are listed, with exec plugins of its kubeconfig; or stdin",
+    )
+    o: str = flag("text", OUTPUT, help="format: text, as in a zone file (default), or json")
 
     def run(self) -> int:
         """List them."""

@@ -14,10 +14,10 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from hsdns import __version__
-from hsdns.cli.command import CONTROL, OUTPUT, Command, Contradiction, complain, say, say_json
+from hsdns.cli.command import CONTROL, OUTPUT, Command, Contradiction, complain, flag, say, say_json
 from hsdns.cli.control_path import TOKEN, address_of, sockets
 from hsdns.errors import OperatorError
 from hsdns.server.host import listens
@@ -142,7 +142,7 @@ class ServerCommand(Command):
 
     refused: ClassVar[int] = STATUS
 
-    control: Annotated[str | None, CONTROL] = None
+    control: str | None = flag(None, CONTROL)
 
     def server(self) -> RunningServer:
         """The server of -control, or without it the only one that runs; raises the same as find()."""
@@ -158,7 +158,7 @@ class Dashboard(ServerCommand):
     """Prints the URL of the web page, with its token."""
 
     name = "dashboard"
-    o: Annotated[str, OUTPUT] = "text"
+    o: str = flag("text", OUTPUT)
 
     def run(self) -> int:
         """Print it."""

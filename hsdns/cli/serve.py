@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from hsdns.cli import control_path
 from hsdns.cli.command import OUTPUT, FlagError, complain, flag, say
@@ -46,64 +46,51 @@ class Serve(SourceOptions):
 
     name = "serve"
 
-    listen: Annotated[
-        str | None,
-        flag(
-            "address to listen on, without --conf: an IP address, localhost, or an interface "
-            f"(default {DEFAULT_LISTEN}, or {VARIABLE} in the environment)",
-            "ADDRESS",
-        ),
-    ] = None
-    forward: Annotated[
-        list[str],
-        flag(
-            "servers for names outside the cluster, or a file such as /etc/resolv.conf, without --conf "
-            "(default: such names are REFUSED)",
-            "ADDRESS...",
-        ),
-    ] = []
-    log: Annotated[bool, flag("log each query, without --conf")] = False
-    port: Annotated[
-        int,
-        flag(
-            f"port for keys of the Corefile that name none (default {DEFAULT_PORT})",
-            "PORT",
-            name="dns.port",
-            alias="p",
-        ),
-    ] = DEFAULT_PORT
-    quiet: Annotated[bool, flag("do not print what is served or what changes")] = False
-    workers: Annotated[int | None, WORKERS] = None
-    control: Annotated[
-        str | None,
-        control_path.FLAG._replace(
-            help="control socket, for this user alone; or an address and port, protected by the token in "
-            f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)"
-        ),
-    ] = None
-    dashboard: Annotated[
-        str | None,
-        flag(
-            f"serve the web page at a loopback address (default {DASHBOARD}); its URL is printed, hsdns dashboard "
-            "prints it again",
-            "[=ADDRESS:PORT]",
-            bare=DASHBOARD,
-        ),
-    ] = None
-    faults: Annotated[
-        bool,
-        flag("accept fault rules through the control API (default; --faults=false refuses)"),
-    ] = True
-    o: Annotated[
-        str,
-        OUTPUT._replace(
-            help="format of standard output: text (default), or json, one line once it serves; "
-            "the log is then on standard error"
-        ),
-    ] = "text"
-    v: Annotated[
-        bool, flag("show which blocks' answers are cached in the answer table, and why not")
-    ] = False
+    listen: str | None = flag(
+        None,
+        "address to listen on, without --conf: an IP address, localhost, or an interface "
+        f"(default {DEFAULT_LISTEN}, or {VARIABLE} in the environment)",
+        "ADDRESS",
+    )
+    forward: list[str] = flag(
+        [],
+        "servers for names outside the cluster, or a file such as /etc/resolv.conf, without --conf "
+        "(default: such names are REFUSED)",
+        "ADDRESS...",
+    )
+    log: bool = flag(False, "log each query, without --conf")
+    port: int = flag(
+        DEFAULT_PORT,
+        f"port for keys of the Corefile that name none (default {DEFAULT_PORT})",
+        "PORT",
+        name="dns.port",
+        alias="p",
+    )
+    quiet: bool = flag(False, "do not print what is served or what changes")
+    workers: int | None = flag(None, WORKERS)
+    control: str | None = flag(
+        None,
+        control_path.FLAG,
+        help="control socket, for this user alone; or an address and port, protected by the token in "
+        f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)",
+    )
+    dashboard: str | None = flag(
+        None,
+        f"serve the web page at a loopback address (default {DASHBOARD}); its URL is printed, hsdns dashboard "
+        "prints it again",
+        "[=ADDRESS:PORT]",
+        bare=DASHBOARD,
+    )
+    faults: bool = flag(
+        True, "accept fault rules through the control API (default; --faults=false refuses)"
+    )
+    o: str = flag(
+        "text",
+        OUTPUT,
+        help="format of standard output: text (default), or json, one line once it serves; "
+        "the log is then on standard error",
+    )
+    v: bool = flag(False, "show which blocks' answers are cached in the answer table, and why not")
 
     def run(self) -> int:
         """Serve."""

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from hsdns.cli.command import (
     CONTEXT,
@@ -31,6 +31,7 @@ from hsdns.cli.command import (
     KUBECONFIG,
     NO_CODE,
     Command,
+    Flag,
     FlagError,
     complain,
     flag,
@@ -49,13 +50,13 @@ NAME: Final = "built-in Corefile"  # in the position of an error
 ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 LOOPBACK: Final = ("127.0.0.1", "::1")
 DEMO: Final = "demo"  # the demo cluster, in flags
-SOURCE: Final = flag(
+SOURCE: Final = Flag.of(
     "where the cluster comes from: manifests PATH... (- is standard input), replay FILE [KEY=VALUE...], "
     "synthetic KEY=VALUE..., or demo, the demo cluster",
     "NAME [ARGUMENT...]",
 )
 SERVED: Final = SOURCE._replace(help=f"{SOURCE.help} (default: the demo cluster)")
-CONF: Final = flag(
+CONF: Final = Flag.of(
     'Corefile to load instead of the built-in one, "stdin" for standard input', "FILE"
 )
 FORWARD: Final = Position("--forward", 0, 0)
@@ -180,11 +181,9 @@ def demo_folder() -> Path:
 
 def expect_demo() -> None:
     """Log no line about the object of the demo cluster that is invalid on purpose."""
-    logging.getLogger("hsdns.plugin.kubernetes").addFilter(_is_unexpected)
-
-
-def _is_unexpected(record: logging.LogRecord) -> bool:
-    return "Service broken/address:" not in record.getMessage()
+    logging.getLogger("hsdns.plugin.kubernetes").addFilter(
+        lambda record: "Service broken/address:" not in record.getMessage()
+    )
 
 
 def demo_manifests() -> bytes:
@@ -198,8 +197,8 @@ _POSITION: Final = Position("--source", 0, 0)
 class SourceOptions(Command):
     """A command that reads a cluster: from a source, or as a Corefile says."""
 
-    source: Annotated[list[str] | None, SERVED] = None
-    conf: Annotated[str | None, CONF] = None
+    source: list[str] | None = flag(None, SERVED)
+    conf: str | None = flag(None, CONF)
 
     def objects(self) -> tuple[Token, ...] | None:
         """The words of -source, None without it; raise FlagError."""
@@ -209,15 +208,10 @@ class SourceOptions(Command):
 class SourceCommand(SourceOptions):
     """A command that reads a cluster: from a source, as a Corefile says, or at the API server of a kubeconfig."""
 
-    source: Annotated[list[str] | None, SOURCE] = None
-    kubeconfig: Annotated[str, KUBECONFIG] = ""
-    context: Annotated[str, CONTEXT] = ""
-    no_code: Annotated[bool, NO_CODE] = False
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether code that the input names may run."""
-        return not self.no_code
+    source: list[str] | None = flag(None, SOURCE)
+    kubeconfig: str = flag("", KUBECONFIG)
+    context: str = flag("", CONTEXT)
+    no_code: bool = flag(False, NO_CODE)
 
     def objects(self) -> tuple[Token, ...] | None:
         """The words of -source, or of a kubeconfig; None without -source, -kubeconfig and -context; raise FlagError."""
@@ -239,7 +233,7 @@ class SourceCommand(SourceOptions):
 class ClusterCommand(SourceCommand):
     """A command that looks at a cluster, without flags at the first that there is (docs/command-line.md)."""
 
-    control: Annotated[str | None, CONTROL] = None
+    control: str | None = flag(None, CONTROL)
 
     def found(self) -> RunningServer | tuple[Token, ...] | None:
         """What the flags name, else the running server, else the cluster of this pod or of the kubeconfig.

@@ -21,7 +21,7 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from textwrap import TextWrapper, wrap
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from hsdns import colours
@@ -46,14 +46,10 @@ class Top(ServerCommand):
     name = "top"
     interrupted = ("", 0)
 
-    namespace: Annotated[str, flag("show only names of this namespace", "NAMESPACE", alias="n")] = (
-        ""
-    )
-    below: Annotated[str, flag("show only this name and those below it", "NAME", name="name")] = ""
-    once: Annotated[bool, flag("print one snapshot and exit, as without a terminal")] = False
-    o: Annotated[
-        str, OUTPUT._replace(help="format: text (default), or json, one line per snapshot")
-    ] = "text"
+    namespace: str = flag("", "show only names of this namespace", "NAMESPACE", alias="n")
+    below: str = flag("", "show only this name and those below it", "NAME", name="name")
+    once: bool = flag(False, "print one snapshot and exit, as without a terminal")
+    o: str = flag("text", OUTPUT, help="format: text (default), or json, one line per snapshot")
 
     def run(self) -> int:
         """Show them; raise ServerError once the server ends."""

@@ -17,19 +17,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns.ask.names import Word, read_word
-from hsdns.cli.command import (
-    ANY,
-    CONTROL,
-    IN_NAMESPACE,
-    OUTPUT,
-    FlagError,
-    flag,
-    say,
-    say_text,
-)
+from hsdns.cli.command import ANY, CONTROL, IN_NAMESPACE, OUTPUT, FlagError, flag, say, say_text
 from hsdns.cli.source import SourceCommand, default_namespace, is_cluster
 from hsdns.colours import RED
 from hsdns.corefile.tree import Token
@@ -118,29 +109,24 @@ class Wait(SourceCommand):
     most_words = ANY
     interrupted = ("interrupted", 2)
 
-    conf: Annotated[
-        str | None,
-        flag("Corefile of the servers; its kubernetes block defines the right answer", "FILE"),
-    ] = None
-    server: Annotated[
-        list[str] | None,
-        flag(
-            "servers that must answer it (default: of --context, else the one that runs, or of /etc/resolv.conf)",
-            "ADDRESS...",
-        ),
-    ] = None
-    control: Annotated[str | None, CONTROL] = None
-    namespace: Annotated[str, IN_NAMESPACE] = ""
-    port: Annotated[int, flag(f"their port (default {PORT})", "PORT", name="p", low=1)] = PORT
-    count: Annotated[
-        str | None,
-        flag(
-            "number of records: 3, 3+ for 3 or more, 0 for none (default 1+, or the objects')",
-            "NUMBER",
-        ),
-    ] = None
-    timeout: Annotated[float, flag("how long to wait (default 60s)", "TIME", time="30s")] = TIMEOUT
-    o: Annotated[str, OUTPUT] = "text"
+    conf: str | None = flag(
+        None, "Corefile of the servers; its kubernetes block defines the right answer", "FILE"
+    )
+    server: list[str] | None = flag(
+        None,
+        "servers that must answer it (default: of --context, else the one that runs, or of /etc/resolv.conf)",
+        "ADDRESS...",
+    )
+    control: str | None = flag(None, CONTROL)
+    namespace: str = flag("", IN_NAMESPACE)
+    port: int = flag(PORT, f"their port (default {PORT})", "PORT", name="p", low=1)
+    count: str | None = flag(
+        None,
+        "number of records: 3, 3+ for 3 or more, 0 for none (default 1+, or the objects')",
+        "NUMBER",
+    )
+    timeout: float = flag(TIMEOUT, "how long to wait (default 60s)", "TIME", time="30s")
+    o: str = flag("text", OUTPUT)
 
     def run(self) -> int:
         """Wait, and show each server's answer."""

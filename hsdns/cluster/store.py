@@ -264,9 +264,9 @@ class Store:
                 counters.hold()
             try:
                 new_serial |= self._apply_event(event)
-                self._bump_all()
             finally:
                 if is_read:
+                    self._bump_all()
                     counters.release(more=left > 0)
             if self.services.unlisted:
                 self._unlist()

@@ -23,7 +23,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hsdns import __version__
 from hsdns.cli.command import (
@@ -32,6 +32,7 @@ from hsdns.cli.command import (
     KUBECONFIG,
     OUTPUT,
     Contradiction,
+    Flag,
     FlagError,
     Progress,
     ReadingCommand,
@@ -67,11 +68,11 @@ LIMIT: Final = 60.0  # seconds from the start of the container to its end
 PAUSE: Final = 1.0  # seconds between two checks of it
 CALL: Final = 30.0  # seconds for one call of kubectl
 USER: Final = 65532  # as in the image
-FROM: Final = flag(
+FROM: Final = Flag.of(
     "also query the DNS servers from this pod, in an ephemeral container that kubectl adds",
     "NAMESPACE/POD",
 )
-IMAGE_FLAG: Final = flag(
+IMAGE_FLAG: Final = Flag.of(
     f"image of hsdns for that container (default: {IMAGE})", "IMAGE", name="image"
 )
 # The kubelet's reasons for an image that it cannot pull and keeps trying to pull.
@@ -88,49 +89,38 @@ class Doctor(ReadingCommand):
     most_words = ANY
     bad = BLIND
 
-    source: Annotated[
-        list[str] | None,
-        SOURCE._replace(
-            help="check files instead of a cluster: manifests PATH..., also of --save or kubectl (- is standard "
-            "input), or demo, the demo cluster"
-        ),
-    ] = None
-    within: Annotated[
-        str, flag("namespace of the target", "NAMESPACE", name="namespace", alias="n")
-    ] = ""
-    save: Annotated[
-        str | None, flag("write what was read to a file, for --source manifests", "FILE")
-    ] = None
-    kubeconfig: Annotated[str, KUBECONFIG] = ""
-    context: Annotated[str, CONTEXT] = ""
-    against: Annotated[
-        str | None,
-        flag(
-            "show how Services differ from those of another context, or of files as for --source, instead of findings",
-            "CONTEXT|FILE",
-        ),
-    ] = None
-    server: Annotated[
-        list[str], flag("DNS servers to query instead of the cluster's", "ADDRESS...")
-    ] = []
-    no_ask: Annotated[bool, flag("query no DNS server")] = False
-    recording: Annotated[
-        str | None,
-        flag("file of hsdns record, for what the search list costs (new rule HS176)", "FILE"),
-    ] = None
-    from_: Annotated[str | None, FROM] = None
-    image: Annotated[str, IMAGE_FLAG] = IMAGE
-    istioctl: Annotated[bool, istioctl.FLAG] = True
-    config: Annotated[str | None, FLAG] = None
-    preview: Annotated[bool, PREVIEW] = False
-    level: Annotated[str, LEVEL] = "warning"
-    o: Annotated[
-        str,
-        OUTPUT._replace(
-            help="format: text (default), wide for all findings, or json",
-            choices=(*OUTPUT.choices, "wide"),
-        ),
-    ] = "text"
+    source: list[str] | None = flag(
+        None,
+        SOURCE,
+        help="check files instead of a cluster: manifests PATH..., also of --save or kubectl (- is standard "
+        "input), or demo, the demo cluster",
+    )
+    within: str = flag("", "namespace of the target", "NAMESPACE", name="namespace", alias="n")
+    save: str | None = flag(None, "write what was read to a file, for --source manifests", "FILE")
+    kubeconfig: str = flag("", KUBECONFIG)
+    context: str = flag("", CONTEXT)
+    against: str | None = flag(
+        None,
+        "show how Services differ from those of another context, or of files as for --source, instead of findings",
+        "CONTEXT|FILE",
+    )
+    server: list[str] = flag([], "DNS servers to query instead of the cluster's", "ADDRESS...")
+    no_ask: bool = flag(False, "query no DNS server")
+    recording: str | None = flag(
+        None, "file of hsdns record, for what the search list costs (new rule HS176)", "FILE"
+    )
+    from_: str | None = flag(None, FROM)
+    image: str = flag(IMAGE, IMAGE_FLAG)
+    istioctl: bool = flag(True, istioctl.FLAG)
+    config: str | None = flag(None, FLAG)
+    preview: bool = flag(False, PREVIEW)
+    level: str = flag("warning", LEVEL)
+    o: str = flag(
+        "text",
+        OUTPUT,
+        help="format: text (default), wide for all findings, or json",
+        choices=(*OUTPUT.choices, "wide"),
+    )
 
     def run(self) -> int:
         """Diagnose, or compare two clusters."""

@@ -437,7 +437,11 @@ def _look(
         answers[wrong[0]]["faults"] = _rules_at(server, questions[wrong[0]])
     if silence["silence"] and not silence["refused"]:
         silence["silence"] = f"{silence['silence']}{_rules_at(server, questions[len(answers)])}"
-    is_known = any(map(is_proof, questions, answers))
+    # Its addresses are right, and only this cluster has them.
+    is_known = any(
+        question.group == OWN and each["right"] is True and each["records"] > 0
+        for question, each in zip(questions, answers, strict=False)
+    )
     return server_object(server, answers, silence, is_known=is_known)
 
 
@@ -516,11 +520,6 @@ def server_object(
         **silence,
         "known": is_known,
     }
-
-
-def is_proof(question: Question, answer: Mapping[str, Any]) -> bool:
-    """Whether an answer shows that it is of this cluster: its addresses are right, and only this cluster's."""
-    return question.group == OWN and answer["right"] is True and answer["records"] > 0
 
 
 def answer_object(

@@ -28,7 +28,7 @@ import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -83,35 +83,29 @@ FLAGS: Final = ("program", "through", "search", "ndots", "resolv-conf", "from", 
 class AskerCommand(ClusterCommand):
     """A command with flags for the client of a lookup."""
 
-    namespace: Annotated[str, IN_NAMESPACE] = ""
+    namespace: str = flag("", IN_NAMESPACE)
 
-    program_: Annotated[
-        str,
-        flag(
-            f"program whose lookup is shown, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
-            "NAME",
-        ),
-    ] = ""
-    through: Annotated[
-        str, flag(f"what passes its queries on: {', '.join(FORWARDERS)} (default: nothing)", "NAME")
-    ] = ""
-    search: Annotated[
-        str, flag("search domains in place of those of resolv.conf", "DOMAIN,...")
-    ] = ""
-    ndots: Annotated[
-        int | None, flag("ndots in place of that of resolv.conf", "N", what="number", high=15)
-    ] = None
-    resolv_conf: Annotated[
-        str,
-        flag("resolv.conf to use (default /etc/resolv.conf); with --from, the node's", "FILE"),
-    ] = ""
-    from_: Annotated[
-        str, flag("pod whose resolv.conf is used, as the kubelet writes it", "NAMESPACE/POD")
-    ] = ""
-    cluster_dns: Annotated[
-        str,
-        flag("with --from: nameserver of the pod (default: of Service kube-dns)", "ADDRESS"),
-    ] = ""
+    program_: str = flag(
+        "",
+        f"program whose lookup is shown, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
+        "NAME",
+    )
+    through: str = flag(
+        "", f"what passes its queries on: {', '.join(FORWARDERS)} (default: nothing)", "NAME"
+    )
+    search: str = flag("", "search domains in place of those of resolv.conf", "DOMAIN,...")
+    ndots: int | None = flag(
+        None, "ndots in place of that of resolv.conf", "N", what="number", high=15
+    )
+    resolv_conf: str = flag(
+        "", "resolv.conf to use (default /etc/resolv.conf); with --from, the node's", "FILE"
+    )
+    from_: str = flag(
+        "", "pod whose resolv.conf is used, as the kubelet writes it", "NAMESPACE/POD"
+    )
+    cluster_dns: str = flag(
+        "", "with --from: nameserver of the pod (default: of Service kube-dns)", "ADDRESS"
+    )
 
     def asking(self) -> LookupQuestion:
         """The lookup that the words and flags describe; raise FlagError."""
@@ -198,22 +192,15 @@ class Explain(AskerCommand):
     most_words = ANY
     bad = UNKNOWN
 
-    conf: Annotated[
-        str | None,
-        source.CONF._replace(
-            help='Corefile whose server blocks answer, "stdin" for standard input'
-        ),
-    ] = None
-    history: Annotated[
-        bool, flag("show the last changes behind the name, which a running server remembers")
-    ] = False
-    server: Annotated[
-        str | None, flag("also query this server, and show where it differs", "ADDRESS")
-    ] = None
-    port: Annotated[int, flag("port of --server (default 53)", "PORT", name="p", low=1)] = 53
-    o: Annotated[
-        str, OUTPUT._replace(help="format: text, a tree for a terminal (default), or json")
-    ] = "text"
+    conf: str | None = flag(
+        None, source.CONF, help='Corefile whose server blocks answer, "stdin" for standard input'
+    )
+    history: bool = flag(
+        False, "show the last changes behind the name, which a running server remembers"
+    )
+    server: str | None = flag(None, "also query this server, and show where it differs", "ADDRESS")
+    port: int = flag(53, "port of --server (default 53)", "PORT", name="p", low=1)
+    o: str = flag("text", OUTPUT, help="format: text, a tree for a terminal (default), or json")
 
     def run(self) -> int:
         """Explain it; a name that does not resolve is a status of its own."""

@@ -472,10 +472,6 @@ def _shift(value: int, count: int, word: str) -> int:
     return wrap((value if word == "right" else value & (2**64 - 1)) >> min(count, 64))
 
 
-def _abs(value: int | float) -> int | float:
-    return wrap(abs(value)) if isinstance(value, int) else abs(value)
-
-
 def _of(arguments: str, result: Type, run: Callable[..., object]) -> Builtin:
     return Builtin(signature(arguments, result), run)
 
@@ -484,7 +480,9 @@ _ITEMS: Final = Type("array", STRING)
 BUILTINS: Final[dict[str, Builtin]] = {
     "len": _of("string|array|map", INT, len),
     "type": _of("any", STRING, kind_of),
-    "abs": _of("number", ANY, _abs),
+    "abs": _of(
+        "number", ANY, lambda value: wrap(abs(value)) if isinstance(value, int) else abs(value)
+    ),
     "ceil": _of("number", FLOAT, lambda value: float(math.ceil(value))),
     "floor": _of("number", FLOAT, lambda value: float(math.floor(value))),
     "round": _of("number", FLOAT, _round),

@@ -274,7 +274,9 @@ class _Parser(Cursor):
         if lexeme.kind == "string":
             return self._postfix(tree.Literal(self._advance().at, lexeme.text))
         if self._is("bracket", "["):
-            return self._postfix(self._array())
+            at = self._advance().at
+            items = tuple(self.expression() for _ in self._elements("]"))
+            return self._postfix(tree.Array(at, items))
         if self._is("bracket", "{"):
             return self._postfix(self._map())
         raise self._unexpected("a value")
@@ -313,10 +315,6 @@ class _Parser(Cursor):
             if not self._is("bracket", closing):
                 self.expect("operator", ",")
         self.expect("bracket", closing)
-
-    def _array(self) -> Node:
-        at = self._advance().at
-        return tree.Array(at, tuple(self.expression() for _ in self._elements("]")))
 
     def _map(self) -> Node:
         pairs: list[tuple[Node, Node]] = []

@@ -184,7 +184,7 @@ class AnswerTable:
         self, query: bytes, *, client: bytes, limit: int | None, now: float
     ) -> bytes | None: ...
     def answer_framed(
-        self, data: bytes, at: int, *, client: bytes, most: int, limit: int, now: float
+        self, data: bytes, at: int, client: bytes, most: int, limit: int, now: float
     ) -> tuple[bytes, int, int, bool]: ...
     def peek(self, query: bytes, *, now: float) -> Peeked | None: ...
     def set_capacity(self, octets: int) -> None: ...
@@ -519,7 +519,7 @@ class SliceStore:
     def apply_first(
         self, events: Iterable[object], cluster_ips: dict[bytes, Any]
     ) -> tuple[int, list[tuple[Any, str]]]:
-        """Apply what events begin with, of a cluster that nothing reads yet: slices, and Services that were not known.
+        """Apply what events begin with, of a cluster that nothing reads yet: slices and Services that were not known.
 
         Return how many, up to one that is left to Python; and the value and the time of each change that was annotated.
         """

@@ -201,7 +201,7 @@ class AnswerTable:
         return reply
 
     def answer_framed(
-        self, data: bytes, at: int, *, client: bytes, most: int, limit: int, now: float
+        self, data: bytes, at: int, client: bytes, most: int, limit: int, now: float
     ) -> tuple[bytes, int, int, bool]:
         """Answer the messages of a stream, each behind its length, from a place on; parameters as of lookup().
 
@@ -331,17 +331,11 @@ class AnswerTable:
                 self._negative_hits += 1
                 return zone.answer(kind, query, end, form, limit)
             # cut_query() does not read the labels, so this may be no valid query.  A zone has read them.
-            if again:
-                pass
-            elif (
-                is_parsed
-                or zone is not None
-                or end_of_question(query) == end
-                or read_query(query) is not None
-            ):
-                self._misses += 1
-            else:
-                self._not_plain += 1
+            if not again:
+                is_plain = is_parsed or zone is not None or end_of_question(query) == end
+                is_miss = is_plain or read_query(query) is not None
+                self._misses += is_miss
+                self._not_plain += not is_miss
             return None
         terms, errors = entry.terms, entry.errors
         if form.limit > terms.max_payload:

@@ -163,7 +163,8 @@ class Scenario(_Part, frozen=True):
         """Why its rules cannot be applied to another server; "" if they can."""
         if self.own:
             return self.own
-        if any(_is_about_state(rule) for step in self.steps for rule in step.add):
+        actions = [read_rule(rule.split()).action for step in self.steps for rule in step.add]
+        if any(isinstance(each, StateAction | WatchAction) for each in actions):
             return "its rules are about the state of a cluster"
         if any(step.apply or step.delete for step in self.steps):
             return "objects of its cluster change"
@@ -240,10 +241,6 @@ def name_of(rule: str) -> str:
     if wanted.name is None:
         raise RuleError('it needs a name; end it with "named NAME"')
     return wanted.name
-
-
-def _is_about_state(rule: str) -> bool:
-    return isinstance(read_rule(rule.split()).action, StateAction | WatchAction)
 
 
 def _convert(fields: Mapping[str, Any], where: str) -> _File:

@@ -19,7 +19,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from hsdns.cli.command import ANY, OUTPUT, FlagError, complain, flag, no_command, say, say_text
@@ -92,42 +92,29 @@ class Fault(ServerCommand):
     suggested = WORDS
     interrupted = ("", 0)
 
-    dry_run: Annotated[
-        bool,
-        flag(f"show which of the last {LAST} queries the rule would have hit, without adding it"),
-    ] = False
-    about: Annotated[
-        str | None,
-        flag(
-            "run, matrix: name to look up instead of the scenario's",
-            "NAME",
-            name="name",
-        ),
-    ] = None
-    own: Annotated[bool, flag("run: start the scenario's own cluster, even if a server runs")] = (
-        False
+    dry_run: bool = flag(
+        False, f"show which of the last {LAST} queries the rule would have hit, without adding it"
     )
-    ask: Annotated[
-        bool | None,
-        flag("run: look names up as resolvers do (default with --own)"),
-    ] = None
-    address: Annotated[
-        str | None,
-        flag("matrix: the server to put the faults in front of", "ADDRESS", name="server"),
-    ] = None
-    port: Annotated[int, flag("matrix: its port (default 53)", "PORT", name="p", low=1)] = 53
-    programs: Annotated[
-        str, flag("matrix: programs to use instead of the scenario's", "NAME,...", name="program")
-    ] = ""
-    through: Annotated[
-        str, flag("matrix: what the programs query, in place of the servers themselves", "NAME")
-    ] = ""
-    o: Annotated[
-        str,
-        OUTPUT._replace(
-            help="format: text (default), or json, a line for each rule, hit or scenario"
-        ),
-    ] = "text"
+    about: str | None = flag(
+        None, "run, matrix: name to look up instead of the scenario's", "NAME", name="name"
+    )
+    own: bool = flag(False, "run: start the scenario's own cluster, even if a server runs")
+    ask: bool | None = flag(None, "run: look names up as resolvers do (default with --own)")
+    address: str | None = flag(
+        None, "matrix: the server to put the faults in front of", "ADDRESS", name="server"
+    )
+    port: int = flag(53, "matrix: its port (default 53)", "PORT", name="p", low=1)
+    programs: str = flag(
+        "", "matrix: programs to use instead of the scenario's", "NAME,...", name="program"
+    )
+    through: str = flag(
+        "", "matrix: what the programs query, in place of the servers themselves", "NAME"
+    )
+    o: str = flag(
+        "text",
+        OUTPUT,
+        help="format: text (default), or json, a line for each rule, hit or scenario",
+    )
 
     @classmethod
     def split(cls, words: list[str]) -> tuple[list[str], list[str]]:

@@ -80,14 +80,12 @@ def rules_of(document: Any) -> Iterator[str]:
     pods, patterns = _pods(spec.selector, chaos.metadata.namespace), map(_name, spec.patterns)
     asked = _any([*patterns])
     until = ["for", spec.duration] if spec.duration else []
-    yield " ".join(map(str, [_does(spec.action), *asked, *pods, *until, "named", name]))
+    failure = Do.RCODE("SERVFAIL")
+    does = failure if spec.action == "error" else Do.ANSWER("random")
+    yield " ".join(map(str, [does, *asked, *pods, *until, "named", name]))
     if spec.action == "random":
-        rest = [Do.RCODE("SERVFAIL"), *asked, *pods, ~ADDRESSES, *until, "named", f"{name}-other"]
+        rest = [failure, *asked, *pods, ~ADDRESSES, *until, "named", f"{name}-other"]
         yield " ".join(map(str, rest))
-
-
-def _does(chosen: str) -> Words:
-    return Do.RCODE("SERVFAIL") if chosen == "error" else Do.ANSWER("random")
 
 
 def _name(pattern: str) -> Words:

@@ -19,7 +19,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hsdns import colours
 from hsdns.cli.command import OUTPUT, FlagError, ReadingCommand, complain, flag, say
@@ -41,27 +41,21 @@ class Lint(ReadingCommand):
     forms = "hsdns lint PATH... [FLAG...]\n       hsdns lint - [FLAG...]"
     bad = UNREAD
 
-    o: Annotated[
-        str,
-        OUTPUT._replace(
-            help="format: text (default), json, sarif, junit or github",
-            choices=(*OUTPUT.choices, "sarif", "junit", "github"),
-        ),
-    ] = "text"
-    level: Annotated[str, LEVEL] = "warning"
-    against: Annotated[
-        str,
-        flag(
-            "show how Services differ from those of a file or folder, instead of findings", "PATH"
-        ),
-    ] = ""
-    config: Annotated[str | None, FLAG] = None
-    preview: Annotated[bool, PREVIEW] = False
-    istioctl: Annotated[bool, istioctl.FLAG] = True
-    fix: Annotated[bool, flag("repair what can be repaired safely, in the files")] = False
-    stdin_filename: Annotated[
-        str, flag("name of what is on standard input, for messages", "FILE")
-    ] = ""
+    o: str = flag(
+        "text",
+        OUTPUT,
+        help="format: text (default), json, sarif, junit or github",
+        choices=(*OUTPUT.choices, "sarif", "junit", "github"),
+    )
+    level: str = flag("warning", LEVEL)
+    against: str = flag(
+        "", "show how Services differ from those of a file or folder, instead of findings", "PATH"
+    )
+    config: str | None = flag(None, FLAG)
+    preview: bool = flag(False, PREVIEW)
+    istioctl: bool = flag(True, istioctl.FLAG)
+    fix: bool = flag(False, "repair what can be repaired safely, in the files")
+    stdin_filename: str = flag("", "name of what is on standard input, for messages", "FILE")
 
     @classmethod
     def split(cls, words: list[str]) -> tuple[list[str], list[str]]:

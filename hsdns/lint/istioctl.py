@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hsdns.cli.command import flag
+from hsdns.cli.command import Flag
 
 if TYPE_CHECKING:
     from hsdns.rules.mesh import MeshFinding
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PROGRAM: Final = "istioctl"
 LIMIT: Final = 60.0  # seconds
 MOST: Final = 100_000  # maximum octets of a command line
-FLAG: Final = flag(
+FLAG: Final = Flag.of(
     "run istioctl analyze where there is a mesh and istioctl is on PATH (default: true)",
 )
 

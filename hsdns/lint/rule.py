@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hsdns.cli.command import ANY, OUTPUT, Command, FlagError, flag, say, say_text
+from hsdns.cli.command import ANY, OUTPUT, Command, Flag, FlagError, flag, say, say_text
 
 if TYPE_CHECKING:
     from hsdns.rules.silence import SilencePattern
 
-LEVEL: Final = flag(
+LEVEL: Final = Flag.of(
     "lowest level that is shown: error, warning (default) or note",
     "LEVEL",
     choices=("error", "warning", "note"),
 )
-PREVIEW: Final = flag("check new rules too, which may still change (hsdns rule marks them)")
+PREVIEW: Final = Flag.of("check new rules too, which may still change (hsdns rule marks them)")
 
 
 class Rule(Command):
@@ -32,9 +32,7 @@ class Rule(Command):
     forms = "[CODE|NAME] [FLAG...]"
     most_words = ANY
 
-    o: Annotated[
-        str, OUTPUT._replace(help="format: text, the page in Markdown (default), or json")
-    ] = "text"
+    o: str = flag("text", OUTPUT, help="format: text, the page in Markdown (default), or json")
 
     def run(self) -> int:
         """Show it."""
@@ -82,7 +80,7 @@ def _as_json(rule: Any, *, with_page: bool) -> dict[str, object]:
 
 
 NAME: Final = ".hsdns.yaml"
-FLAG: Final = flag(f"file of silences (default: {NAME} in the working folder)", "FILE")
+FLAG: Final = Flag.of(f"file of silences (default: {NAME} in the working folder)", "FILE")
 
 
 def read_silences(config: str | None) -> tuple[str, list[SilencePattern]]:

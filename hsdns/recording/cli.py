@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from threading import BoundedSemaphore, Thread
-from typing import IO, Annotated, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -80,24 +80,18 @@ class Record(ServerCommand):
     forms = "hsdns record FILE [FLAG...]  record into a file, - is standard output"
     most_words = ANY
 
-    zone: Annotated[
-        str | None, flag("a zone of the block to record, if the server has several", "ZONE")
-    ] = None
-    duration: Annotated[
-        float | None,
-        flag(
-            "end after this time, such as 30s or 5m (default: at Ctrl-C)",
-            "DURATION",
-            time="30s or 5m",
-        ),
-    ] = None
-    queries: Annotated[bool, flag("record the queries too (default; --queries=false does not)")] = (
-        True
+    zone: str | None = flag(
+        None, "a zone of the block to record, if the server has several", "ZONE"
     )
-    anonymise: Annotated[bool, flag("replace names and addresses by others")] = False
-    o: Annotated[
-        str, OUTPUT._replace(help="format of the line at the end: text (default), or json")
-    ] = "text"
+    duration: float | None = flag(
+        None,
+        "end after this time, such as 30s or 5m (default: at Ctrl-C)",
+        "DURATION",
+        time="30s or 5m",
+    )
+    queries: bool = flag(True, "record the queries too (default; --queries=false does not)")
+    anonymise: bool = flag(False, "replace names and addresses by others")
+    o: str = flag("text", OUTPUT, help="format of the line at the end: text (default), or json")
 
     @classmethod
     def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
@@ -150,13 +144,9 @@ class _Session:
 
     def record(self, zone: object, *, queries: bool) -> None:
         """Write what the server sends, until stopped; raise ServerError if it sends nothing, or OSError."""
-        watch = (
-            WATCH
-            if zone is None
-            else f"{WATCH}?{urlencode({'zone': zone}, errors='surrogateescape')}"
-        )
+        chosen = "" if zone is None else urlencode({"zone": zone}, errors="surrogateescape")
         self._records_queries = queries
-        self._follow(watch)
+        self._follow(f"{WATCH}?{chosen}".rstrip("?"))
         flushed = time.monotonic()
         while not self._reason:
             with suppress(Empty):
@@ -167,7 +157,7 @@ class _Session:
             if self._writer is not None and now - flushed >= FLUSH:
                 flushed = now
                 self._writer.flush()
-                self._show_progress()
+                self._progress.show(self._counts())
             if self._duration is not None and self._began and now - self._began >= self._duration:
                 self.stop(f"after {duration_to_text(self._duration)}")
         self._end()
@@ -261,9 +251,6 @@ class _Session:
         self._writer.flush()
         self._progress.keep()
 
-    def _show_progress(self) -> None:
-        self._progress.show(self._counts())
-
     def _counts(self) -> str:
         recorder, writer = self._recorder, self._writer
         size = 0 if writer is None else writer.size
@@ -323,9 +310,7 @@ class Replay(ServerCommand):
     most_words = ANY
     suggested = WORDS
 
-    o: Annotated[
-        str, OUTPUT._replace(help="format: text (default), or json, a line for each replay")
-    ] = "text"
+    o: str = flag("text", OUTPUT, help="format: text (default), or json, a line for each replay")
 
     def run(self) -> int:
         """Send it, and print a line for each replay."""

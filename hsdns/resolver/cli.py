@@ -16,7 +16,7 @@ import json
 import time
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -53,18 +53,14 @@ class Resolve(AskerCommand):
     forms = "NAME [TYPE] [FLAG...]"
     most_words = ANY
 
-    server: Annotated[
-        str, flag("server to query, with real waits, instead of a Corefile", "ADDRESS")
-    ] = ""
-    port: Annotated[int, flag("port of --server (default 53)", "PORT", name="p", low=1)] = 53
-    forward: Annotated[
-        list[str],
-        flag(
-            "servers for names outside the cluster, without --conf (default: not known)",
-            "ADDRESS...",
-        ),
-    ] = []
-    o: Annotated[str, OUTPUT] = "text"
+    server: str = flag("", "server to query, with real waits, instead of a Corefile", "ADDRESS")
+    port: int = flag(53, "port of --server (default 53)", "PORT", name="p", low=1)
+    forward: list[str] = flag(
+        [],
+        "servers for names outside the cluster, without --conf (default: not known)",
+        "ADDRESS...",
+    )
+    o: str = flag("text", OUTPUT)
 
     def run(self) -> int:
         """Look the name up, and show each query."""

@@ -259,7 +259,7 @@ class PythonSocket(Glibc):
 
 
 class DotNet(Glibc):
-    """System.Net.Dns of .NET Core 3.1 on Linux: getaddrinfo(); measured, pal_networking.c."""
+    """System.Net.Dns of .NET 8 on Linux: getaddrinfo(); measured, pal_networking.c."""
 
     name = "dotnet"
     types: ClassVar[tuple[int, ...]] = LIBC_TYPES

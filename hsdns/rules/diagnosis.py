@@ -9,8 +9,9 @@ Rule 4: what will fail according to files fails now in a cluster, if it only dep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from hsdns.cluster.controllers.kinds import NetworkPolicy, PodManifest, Workload
@@ -122,7 +123,7 @@ def diagnose(
     untold = codes | missing | OF_FILES | left_out
     quiet = [code for code in sorted(CHECKS) if code not in untold]
     lacking = without_objects(objects)
-    idle = [code for code in quiet if code in lacking or not _has_any(EACH[code](objects))]
+    idle = [code for code in quiet if code in lacking or not [*islice(EACH[code](objects), 1)]]
     passed = [code for code in quiet if code not in idle]
     servers = asked(objects)
     said, mesh = objects.written(MESH), list[MeshFinding]()
@@ -134,10 +135,6 @@ def diagnose(
     return Diagnosis(
         found, passed, idle, unchecked, reasons, count, subject.problems, silenced, servers, mesh
     )
-
-
-def _has_any(found: Iterable[object]) -> bool:
-    return any(True for _ in found)
 
 
 def _urgency(finding: Finding) -> tuple[object, ...]:

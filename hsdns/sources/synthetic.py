@@ -147,8 +147,7 @@ class SyntheticCluster:
 
     def unused_addresses(self) -> Iterator[str]:
         """IPv4 addresses of pods that no endpoint has now."""
-        for index in self._spares:
-            yield self._address(index)
+        return map(self._address, self._spares)
 
     def _service(self, service: int) -> Service:
         shape = self.shape

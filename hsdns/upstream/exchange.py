@@ -443,12 +443,7 @@ def _returned(query: Query, reply: Reply) -> Reply:
     if query.edns is None or all(code != OptCode.SUBNET for code, _ in query.edns.options):
         return reply
     scopes = [data[_SCOPE_AT:][:1] for code, data in options or () if code == OptCode.SUBNET]
-    return reply if scopes == [b"\0"] else reply.held(_is_for_another)
-
-
-def _is_for_another() -> bool:
-    """Whether a stored reply to a query with a client subnet may be used: never."""
-    return False
+    return reply if scopes == [b"\0"] else reply.held(lambda: False)
 
 
 async def _outcome(exchange: Coroutine[Any, Any, Reply]) -> Reply | Exception:

@@ -64,11 +64,7 @@ class Deadlines(Generic[T]):
 
     def add(self, deadline: float, item: T) -> None:
         """Add an item."""
-        number = int(deadline / self._tick) + 1
-        items = self._items.get(number)
-        if items is None:
-            items = self._items[number] = {}
-        items[item] = None
+        self._items.setdefault(int(deadline / self._tick) + 1, {})[item] = None
 
     def remove(self, deadline: float, item: T) -> None:
         """Remove an item that was added with this deadline; one that is not there is ignored."""

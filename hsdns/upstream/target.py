@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from hsdns.corefile.keys import HostPort, split_host_port, split_ip_port
 from hsdns.corefile.tree import Line, Position, Token
+from hsdns.tls import ClientContext
 from hsdns.wire.name import ROOT, Name
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
@@ -226,10 +227,10 @@ def make_context(
     alpn: Sequence[str] = (),
 ) -> ssl.SSLContext:
     """Make a context that trusts the given CA, else those of this host; raise CorefileError.  `path` resolves names."""
+    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)
     if files.authority is None:
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+        context.load_default_certs()
     else:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         with _file_errors(files.authority):
             context.load_verify_locations(cafile=path(files.authority.text))
     context.minimum_version = ssl.TLSVersion.TLSv1_2

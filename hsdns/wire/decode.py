@@ -250,8 +250,8 @@ def answers_question(wire: bytes, question: bytes) -> bool:
     """
     if not wire[2] & QR >> 8 or wire[4]:
         return False
-    if wire[5] != 1:
-        return not wire[5]
+    if wire[5] != 1 or len(wire) == HEADER_LEN:
+        return wire[5] <= 1
     found = wire[HEADER_LEN : HEADER_LEN + len(question)]
     return found == question or (
         found[-4:] == question[-4:] and found[:-4].lower() == question[:-4].lower()
@@ -293,8 +293,9 @@ class _Reader:
         flags = wire[2] << 8 | wire[3]
         if not flags & QR:
             raise WrongQuestion("reply is itself a query")
-        if wire[4:6] != b"\0\1":
-            raise WrongQuestion(f"reply has {wire[4] << 8 | wire[5]} questions, not 1")
+        questions = (wire[4] << 8 | wire[5]) if len(wire) > HEADER_LEN else 0
+        if questions != 1:
+            raise WrongQuestion(f"reply has {questions} questions, not 1")
         try:
             yield from self._read(query, flags)
         except IndexError:
@@ -422,7 +423,10 @@ class _Reader:
         if layout is None:
             wanted = ADDRESS_LENGTHS.get(rrtype)
             if wanted is not None and end - start != wanted:
-                raise BadReply(f"reply has an address of {end - start} octets, not {wanted}")
+                raise BadReply(
+                    f"reply has an address of {end - start} octets, not {wanted}",
+                    is_truncated=end - start < wanted,
+                )
             return wire[start:end]
         before, count, after = layout
         at = start
@@ -435,7 +439,10 @@ class _Reader:
         parts = [wire[start:at]]
         for _ in range(count):
             if at >= end:
-                raise BadReply(f"reply has a record of type {rrtype} without its name")
+                raise BadReply(
+                    f"reply has a record of type {rrtype} without its name",
+                    is_truncated=at > end,
+                )
             name, at = self._name(at)
             parts.append(name)
         if at > end or (after != _REST and end - at != after):

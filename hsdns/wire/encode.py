@@ -287,11 +287,7 @@ def reply_size(query: Query, reply: Reply) -> int:
     """Return the length of the uncompressed reply in octets."""
     size = _HEADER_LEN + len(query.question_wire)
     for section in (reply.answer, reply.authority, reply.additional):
-        if len(section) < _MANY:
-            for owner, _, _, data, _ in section:
-                size += _RR_FIXED_LEN + len(owner.wire) + len(data)
-            continue
-        for piece in pieces(section):
+        for piece in pieces(section) if section else ():
             owners, _, _, rdata, _ = zip(*piece, strict=True)
             size += _RR_FIXED_LEN * len(piece) + sum(map(len, rdata))
             size += sum(map(len, map(_wire, owners)))

@@ -9,16 +9,16 @@ from __future__ import annotations
 class FrameBuffer:
     """Splits a byte stream into messages, one by one or all at once."""
 
-    __slots__ = ("_at", "_buffer", "_end", "has_message")
+    __slots__ = ("_end", "at", "has_message", "octets")
 
     def __init__(self) -> None:
         self.has_message = False  # a complete message waits
-        self._buffer = b""
-        self._at = self._end = 0  # where the next message begins, and ends if it is complete
+        self.octets = b""  # those that are kept
+        self.at = self._end = 0  # where the next message begins, and ends if it is complete
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add received bytes; return the messages that are complete, in order."""
-        if not self._buffer and len(data) >= 2 and data[0] << 8 | data[1] == len(data) - 2:
+        if not self.octets and len(data) >= 2 and data[0] << 8 | data[1] == len(data) - 2:
             return [data[2:]]  # exactly one message, as most clients send it
         self.add(data)
         found = []
@@ -28,45 +28,35 @@ class FrameBuffer:
 
     def add(self, data: bytes) -> None:
         """Add received bytes; their messages wait for take()."""
-        self._buffer = self._buffer[self._at :] + data if self._buffer else data
+        self.octets = self.octets[self.at :] + data if self.octets else data
         self.skip_to(0)
 
     def take(self) -> bytes | None:
         """Take the next message that is complete."""
         if not self.has_message:
             return None
-        message = self._buffer[self._at + 2 : self._end]
+        message = self.octets[self.at + 2 : self._end]
         self.skip_to(self._end)
         return message
 
     def clear(self) -> None:
         """Forget what was received."""
-        self._buffer = b""
+        self.octets = b""
         self.skip_to(0)
-
-    @property
-    def waiting(self) -> tuple[bytes, int]:
-        """The octets that are kept, and where in them the next message begins."""
-        return self._buffer, self._at
-
-    @property
-    def octets(self) -> int:
-        """The number of octets that are kept."""
-        return len(self._buffer)
 
     @property
     def is_partial(self) -> bool:
         """Whether octets wait that are no complete message."""
-        return bool(self._buffer) and not self.has_message
+        return bool(self.octets) and not self.has_message
 
     def skip_to(self, at: int) -> None:
         """Go on with the message that begins there in those octets."""
-        buffer = self._buffer
+        buffer = self.octets
         left = len(buffer) - at - 2
         if left == -2:  # nothing is left
-            self._buffer, at = b"", 0
+            self.octets, at = b"", 0
         length = buffer[at] << 8 | buffer[at + 1] if left >= 0 else 0
-        self._at, self._end = at, at + 2 + length
+        self.at, self._end = at, at + 2 + length
         self.has_message = length <= left
 
 

@@ -268,13 +268,13 @@ class Outcome(Enum):
     OTHER_ERROR = "other error"
 
 
-def outcome(query: Query, reply: Reply | None, wall: Callable[[], float]) -> Outcome:
-    """Classify a reply, None if there is none; `wall` is called only for signatures."""
+def outcome(query: Query, reply: Reply | None, wall: Callable[[], float] | None) -> Outcome:
+    """Classify a reply, None if there is none; `wall` is called only for signatures, None: these do not count."""
     if reply is None:
         return Outcome.OTHER_ERROR
     if is_notify(query) or query.qtype in TRANSFERS:
         return Outcome.META
-    if query.do and _is_expired(reply, wall):
+    if wall is not None and query.do and _is_expired(reply, wall):
         return Outcome.OTHER_ERROR
     rcode = reply.rcode
     if reply.answer and rcode == Rcode.NOERROR:

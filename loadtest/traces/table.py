@@ -78,7 +78,7 @@ def versions(folder: Path) -> str:
     told = [head.removeprefix("# ").rpartition("; Debian")[0].partition(": ") for head in heads]
     models = {name: row.model for name, row in programs().items()}
     rows = "".join(
-        f"\n| {name} | {version} | `-{'through' if models[name] in FORWARDERS else 'program'} {models[name]}` |"
+        f"\n| {name} | {version} | `--{'through' if models[name] in FORWARDERS else 'program'} {models[name]}` |"
         for name, _, version in told
     )
     return f"| program | version | its model |\n| --- | --- | --- |{rows}"

@@ -11,7 +11,6 @@ import sys
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated
 
 import pytest
 
@@ -43,12 +42,12 @@ class Show(Command):
     bad = 3
     interrupted = ("interrupted", 4)
 
-    no_code: Annotated[bool, flag("run nothing")] = False
-    from_: Annotated[str | None, flag("a file", "FILE")] = None
-    port: Annotated[int, flag("a port", "PORT", name="dns.port", alias="p", low=1)] = 53
-    source: Annotated[list[str] | None, flag("a source", "NAME...")] = None
-    every: Annotated[float, flag("a time", "TIME", time="10s")] = 1.0
-    o: Annotated[str, flag("a format", "FORMAT", choices=("text", "json", "sarif"))] = "text"
+    no_code: bool = flag(False, "run nothing")
+    from_: str | None = flag(None, "a file", "FILE")
+    port: int = flag(53, "a port", "PORT", name="dns.port", alias="p", low=1)
+    source: list[str] | None = flag(None, "a source", "NAME...")
+    every: float = flag(1.0, "a time", "TIME", time="10s")
+    o: str = flag("text", "a format", "FORMAT", choices=("text", "json", "sarif"))
 
     def run(self) -> int:
         if self.words == ["stop"]:

@@ -207,14 +207,16 @@ def test_printable(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_terminal", "text"), [(True, "\r\x1b[Ja\\n\nb\x1b[1F\x1b[Jc\r\x1b[J\n"), (False, "")]
+    ("is_terminal", "text"), [(True, "\r\x1b[Ja\\n\nbbbb\x1b[1F\x1b[Jc\r\x1b[J\n"), (False, "")]
 )
 def test_progress(is_terminal: bool, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     stream.isatty = lambda: is_terminal  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", stream)
+    stream.fileno = lambda: 2  # type: ignore[method-assign]
+    monkeypatch.setattr(os, "get_terminal_size", lambda number: os.terminal_size((4, 20)))
     progress = Progress()
-    progress.show("a\n", "b")
+    progress.show("a\n", "bbbbb")
     progress.show("c")
     progress.show()
     progress.keep()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 import pytest
@@ -438,12 +438,20 @@ def test_programming(before: list[Object], event: Event, kinds: list[str]) -> No
 def test_compiled_code_applies_slices_as_python_does(
     history: list[Event], pod_names: bool, zonal: bool, not_ready: bool
 ) -> None:
-    """After each event of any history over protobuf, all that a store has is equal, and the same counters have moved."""
+    """After any state and each event of any history over protobuf, all that a store has is equal, counters too."""
     found = StoreSettings(endpoint_pod_names=pod_names, zonal=zonal, not_ready=not_ready)
     stores = [Whole(found), Whole(found, in_python=True)]
-    for event in history:
+    half = len(history) // 2
+    # As from watches: each batch has one kind, and Services come first.
+    history[:half] = sorted(
+        history[:half],
+        key=lambda each: (
+            2 - 2 * is_read(each) + isinstance(getattr(each, "object", 0), EndpointSlice)
+        ),
+    )
+    for events in (history[:half], *([each] for each in history[half:])):
         for each in stores:
-            each.apply(event)
+            each.apply(events)
         assert stores[0].shown() == stores[1].shown()
 
 
@@ -461,39 +469,50 @@ def test_an_event_that_compiled_code_has_read_has_the_whole_object(
     assert upserted(read.object).object == msgspec.convert(made.manifest, kind)
 
 
+def is_read(event: Event) -> TypeGuard[Upserted]:
+    """Whether compiled code reads the object of an event."""
+    return isinstance(event, Upserted) and isinstance(event.object, Service | EndpointSlice)
+
+
 class Whole:
     """A store with compiled counters and names, with its changes in Python if wanted; what it rejects."""
 
     def __init__(self, found: StoreSettings, *, in_python: bool = False) -> None:
         self.counters, self.names, self.rejected = Versions(), ClusterNames(), list[str]()
-        self._times = count()
+        self._times, self.metrics = count(), Registry()
         self.store = Store(
             found,
             wall=lambda: float(next(self._times)),
             warn=self.rejected.append,
             counters=self.counters,
             names=self.names,
+            metrics=self.metrics,
         )
         if in_python:
             self.store.services._compiled = None
         self._looked_at: set[int] = {ANYTHING}
         self._keys: set[Key] = set()
 
-    def apply(self, event: Event) -> None:
-        """Apply an event, as the API server's protobuf has it."""
-        if isinstance(event, Upserted) and isinstance(event.object, Service | EndpointSlice):
+    def apply(self, events: list[Event]) -> None:
+        """Apply events, as the API server's protobuf has them."""
+        self.store.apply([self._read(each) for each in events])
+
+    def _read(self, event: Event) -> Event:
+        if is_read(event):
             manifest = omitted(msgspec.to_builtins(event.object))
             kind = type(event.object).__name__
+            manifest["metadata"]["annotations"] = {CHANGE_TIME: "2023-11-14T22:13:20Z"}
             line = msgspec.json.encode({"type": "ADDED", "object": {"kind": kind, **manifest}})
             resource = SERVICES if kind == "Service" else ENDPOINT_SLICES
             (read,) = ProtobufEvents(resource).feed(write_frame(line))
             assert isinstance(read.object, READ)
-            event = upserted(read.object)
-        self.store.apply([event])
+            return upserted(read.object)
+        return event
 
     def shown(self) -> list[object]:
         """All that a store has, beside the history that every other one has."""
         services = self.store.services
+        self.metrics.fold()
         self._keys |= set(services.values)
         addresses = services.endpoint_ips.addresses() + services.cluster_ips.addresses()
         self._looked_at |= {address_counter(each) for each in addresses}
@@ -508,6 +527,7 @@ class Whole:
             {index: self.counters.read(index) for index in self._looked_at},
             (services.changes, self.store.serial, services.external_serial, self.rejected),
             services.history.after(None),
+            [each.values for each in self.metrics if isinstance(each, Histogram)],
         ]
 
 

@@ -212,9 +212,7 @@ def operate(chance: Random, under_test: TableUnderTest, start: float) -> Any:
         stream = b"".join(frame(draw_query(chance)) for _ in range(chance.randrange(6)))
         cut, most = chance.randrange(len(stream) + 2), chance.randrange(5)
         at, limit = chance.choice([0, 0, 0, cut]), chance.choice([0, 300, 65_536])
-        return under_test.table.answer_framed(
-            stream[: -cut or None], at, client=V4, most=most, limit=limit, now=start
-        )
+        return under_test.table.answer_framed(stream[: -cut or None], at, V4, most, limit, start)
     if what == "bump":
         return under_test.versions.bump(chance.randrange(6))
     if what == "serial":

@@ -112,6 +112,15 @@ def test_the_host_s_authorities(context: ssl.SSLContext) -> None:
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
+@pytest.mark.parametrize("name", ["dns.example.net", "bücher.example"])
+def test_a_name_in_ascii_needs_no_codec(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, given = make_context(), list[object]()
+    monkeypatch.setattr(context, "_encode_hostname", given.append)
+    context.check_hostname = False
+    context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=name)
+    assert given == [name.encode() if name.isascii() else name]
+
+
 def test_files(certificate: Certificate) -> None:
     cert, key = str(certificate.cert), str(certificate.key)
     for words in ((cert,), (cert, key, cert)):

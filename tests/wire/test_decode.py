@@ -259,6 +259,7 @@ def test_compressed_names_of_all_types_of_old(
         pytest.param("8000 0001", QUESTION.upper(), True, id="other-case"),
         pytest.param("8000 0001", QUESTION[:-3] + b"\2\0\1", False, id="other-type"),
         pytest.param("8000 0000", b"", True, id="none"),
+        pytest.param("8000 0001", b"", True, id="header alone"),
         pytest.param("8000 0101", QUESTION, False, id="many"),
         pytest.param("0000 0001", QUESTION, False, id="query"),
     ],

@@ -69,7 +69,7 @@ def slices_of(service: Service, pods: Iterable[RunningPod], taken: set[str]) -> 
             service.metadata.name,
             {**labels, MANAGED_BY_LABEL: "endpointslice-controller.k8s.io"},
             family,
-            [(_port_list(ports), endpoints) for ports, endpoints in sorted(groups.items())],
+            [([EndpointPort(*each) for each in ports], of) for ports, of in sorted(groups.items())],
             taken,
         )
     return made
@@ -138,12 +138,6 @@ def _target_number(port: ServicePort, pod: RunningPod) -> int | None:
     return None
 
 
-def _port_list(ports: _Ports) -> list[EndpointPort]:
-    return [
-        EndpointPort(name=name, protocol=protocol, port=number) for name, protocol, number in ports
-    ]
-
-
 def _natural(name: str) -> tuple[str, int, str]:
     """Order web-2 before web-10."""
     match = re.fullmatch(r"(.*-)([0-9]{1,9})", name)
@@ -170,7 +164,7 @@ def mirrored_slices(endpoints: Endpoints, taken: set[str]) -> list[EndpointSlice
     for family in FAMILIES:
         groups = [
             (
-                [_with_name(port) for port in ports],
+                [EndpointPort(port.name or "", port.protocol, port.port) for port in ports],
                 [_mirrored_endpoint(address, ready) for address, ready in listed],
             )
             for ports, found in packed
@@ -209,7 +203,3 @@ def _mirrored_endpoint(address: EndpointAddress, ready: bool) -> Endpoint:
         hostname=address.hostname or None,
         target_ref=address.target_ref,
     )
-
-
-def _with_name(port: EndpointPort) -> EndpointPort:
-    return EndpointPort(name=port.name or "", protocol=port.protocol, port=port.port)

@@ -47,12 +47,12 @@ def line(results: Results, seconds: float, length: float) -> str:
         late = last.late_slots.percentile(99)
         parts.append(f"{last.counts.answered / len(shown):.0f} answers/s")
         parts.append(f"p50 {_text(p50)} p99 {_text(p99)} (late {_text(late)})")
-    parts += [f"{rcode} {number}" for rcode, number in sorted(counts.rcodes.items())]
     if counts.lost:
         parts.append(f"lost {counts.lost}")
     if verdicts:
         parts += [f"{word} {number}" for word, number in verdicts.items() if word not in NOT_BAD]
         parts.append(f"{verdicts.get(RIGHT, 0)} right")
+    parts += [f"{rcode} {number}" for rcode, number in sorted(counts.rcodes.items())]
     return ", ".join(parts)
 
 

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from hsdns.cli.command import Command, FlagError, complain, flag, leading_words, say, say_json
 from hsdns.load.cli.settings import PERFDATA, ReportCommand
@@ -152,7 +152,7 @@ class Compare(Command):
     name = "load compare"
     forms = "FILE FILE... [FLAG...]"
 
-    html: Annotated[str, flag("write the comparison as a page to a file", "FILE")] = ""
+    html: str = flag("", "write the comparison as a page to a file", "FILE")
 
     @classmethod
     def split(cls, words: list[str]) -> tuple[list[str], list[str]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from msgspec import field, structs
+from msgspec import structs
 
 from hsdns.cli.command import NO_CODE, OUTPUT, Command, Flag, FlagError, complain, flag
 from hsdns.cli.source import SERVED
@@ -86,11 +86,11 @@ def _in_text(shares: Mapping[str, int]) -> str:
 
 
 def _time(text: str) -> Flag:
-    return flag(text, "TIME", time="10s", is_zero=True)
+    return Flag.of(text, "TIME", time="10s", is_zero=True)
 
 
 def _count(text: str, high: int, argument: str = "NUMBER", low: int = 1) -> Flag:
-    return flag(text, argument, what="number", low=low, high=high)
+    return Flag.of(text, argument, what="number", low=low, high=high)
 
 
 def _number(name: str, text: str, argument: str, high: float, usual: float | None = 0.0) -> Flag:
@@ -101,7 +101,7 @@ def _number(name: str, text: str, argument: str, high: float, usual: float | Non
             raise FlagError(f'--{name} needs a number from 0 to {high:g}, found "{found}"')
         return number
 
-    return flag(text, argument, read=_unless_empty(read, usual))
+    return Flag.of(text, argument, read=_unless_empty(read, usual))
 
 
 def _unless_empty(read: Callable[[str], Any], usual: Any) -> Callable[[str], Any]:
@@ -127,7 +127,7 @@ def _shares(name: str, text: str, known: Mapping[str, Any], usual: Mapping[str, 
         shares = read_shares(found, known, name, what, alone=True)
         return {kind: share for kind, share in shares.items() if share}
 
-    return flag(
+    return Flag.of(
         f"shares of the {text} (default {_in_text(usual)})", "NAME=SHARE,...", name=name, read=read
     )
 
@@ -143,7 +143,7 @@ def _names(name: str, text: str, argument: str) -> Flag:
                 raise FlagError(f'--{name}: "{word}" is not a domain name: {error}') from None
         return words
 
-    return flag(text, argument, read=read)
+    return Flag.of(text, argument, read=read)
 
 
 def _cpu(word: str) -> str:
@@ -199,14 +199,13 @@ class ReportCommand(Command):
     """The flags of a command that writes a report."""
 
     # fmt: off
-    junit: Annotated[str, flag("write the limits as test cases in JUnit's form to a file", "FILE")] = ""
-    github: Annotated[bool, flag("append to the summary of a step of GitHub Actions, as is done where there is one")
-    ] = False
-    json: Annotated[str, flag("write the report as JSON to a file", "FILE")] = ""
-    html: Annotated[str, flag("write the report as a page to a file", "FILE")] = ""
-    o: Annotated[str, OUTPUT._replace(
-        help="format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws",
-        choices=(*OUTPUT.choices, PERFDATA))] = "text"
+    junit: str = flag("", "write the limits as test cases in JUnit's form to a file", "FILE")
+    github: bool = flag(False, "append to the summary of a step of GitHub Actions, as is done where there is one")
+    json: str = flag("", "write the report as JSON to a file", "FILE")
+    html: str = flag("", "write the report as a page to a file", "FILE")
+    o: str = flag("text",
+        OUTPUT, help="format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws",
+        choices=(*OUTPUT.choices, PERFDATA))
     # fmt: on
 
 
@@ -214,125 +213,110 @@ class LoadFlags(ReportCommand):
     """The flags of a load; times in seconds."""
 
     # fmt: off
-    server: Annotated[list[str], flag(
-        "the servers to load, all at once; name and port are optional (default 127.0.0.1)",
-        "[NAME=]ADDRESS[:PORT]...", adds=True)] = []
-    p: Annotated[int | None, flag("port of servers without one (default 53; dot 853, doh 443)", "PORT", low=1)
-    ] = None
-    rate: Annotated[str, flag(
+    server: list[str] = flag([], "the servers to load, all at once; name and port are optional (default 127.0.0.1)",
+        "[NAME=]ADDRESS[:PORT]...", adds=True)
+    p: int | None = flag(None, "port of servers without one (default 53; dot 853, doh 443)", "PORT", low=1)
+    rate: str = flag("1000",
         "queries a second: 1000, 100..5000 (a ramp), or several with commas, each with :TIME or a part of --time "
-        "(default 1000)", "RATE")] = "1000"
-    time: Annotated[float | None, _time("how long (default 10s)")] = None
-    arrival: Annotated[tuple[str, int] | None, flag(
+        "(default 1000)", "RATE")
+    time: float | None = flag(None, _time("how long (default 10s)"))
+    arrival: tuple[str, int] | None = flag(None,
         "how queries arrive: even (default), poisson (default of --pods), or burst=COUNT", "WAY",
         read=_unless_empty(read_arrival, None))
-    ] = None
-    queries: Annotated[str, flag("file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
-    ] = ""
-    source: Annotated[list[str] | None, SERVED] = None
-    conf: Annotated[str | None, flag("Corefile of the server; its kubernetes block names the cluster", "FILE")
-    ] = None
-    mix: Annotated[str, flag(
-        f"shares of the kinds of names of the cluster (default {_in_text(KINDS)})", "KIND=SHARE,...")] = ""
-    zipf: Annotated[float, _number(
-        "zipf", "Zipf exponent for the popularity of names (default 0: all alike)", "NUMBER", 10.0)
-    ] = 0.0
+    queries: str = flag("", "file with NAME TYPE on each line, as dnsperf reads it (- is standard input)", "FILE")
+    source: list[str] | None = flag(None, SERVED)
+    conf: str | None = flag(None, "Corefile of the server; its kubernetes block names the cluster", "FILE")
+    mix: str = flag("",
+        f"shares of the kinds of names of the cluster (default {_in_text(KINDS)})", "KIND=SHARE,...")
+    zipf: float = flag(0.0, _number(
+        "zipf", "Zipf exponent for the popularity of names (default 0: all alike)", "NUMBER", 10.0))
 
-    pods: Annotated[int | None, _count(
-        "pods that look names up as their resolvers do; --rate is lookups a second", MOST_PODS)] = None
-    resolvers: Annotated[dict[str, int], _shares("resolvers", "pods' programs", _PROGRAMS, RESOLVERS, "program")
-    ] = field(default_factory=partial(dict, RESOLVERS))
-    forms_: Annotated[dict[str, int], _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name")
-    ] = field(default_factory=partial(dict, FORMS))
-    external: Annotated[list[str], _names("external", "names outside of the cluster that pods look up", "NAME...")] = []
-    through: Annotated[str, flag("what the queries of the pods of a node go through", "NAME", choices=tuple(FORWARDERS))
-    ] = ""
-    nodes: Annotated[int | None, _count(
-        "nodes of the pods, each with a forwarder of --through (default: one for each 110 pods)", MOST_PODS)
-    ] = None
-    resolv_options: Annotated[list[str], flag(
-        "options of the pods' resolv.conf (default ndots:5)", "OPTION...", read=_resolv_options)] = []
-    node_search: Annotated[list[str], _names(
-        "node-search", "search domains of the node, after those of the cluster", "DOMAIN...")] = []
+    pods: int | None = flag(None, _count(
+        "pods that look names up as their resolvers do; --rate is lookups a second", MOST_PODS))
+    resolvers: dict[str, int] = flag(dict(RESOLVERS),
+        _shares("resolvers", "pods' programs", _PROGRAMS, RESOLVERS, "program"))
+    forms_: dict[str, int] = flag(dict(FORMS),
+        _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name"))
+    external: list[str] = flag([], _names("external", "names outside of the cluster that pods look up", "NAME..."))
+    through: str = flag("", "what the queries of the pods of a node go through", "NAME", choices=tuple(FORWARDERS))
+    nodes: int | None = flag(None, _count(
+        "nodes of the pods, each with a forwarder of --through (default: one for each 110 pods)", MOST_PODS))
+    resolv_options: list[str] = flag([],
+        "options of the pods' resolv.conf (default ndots:5)", "OPTION...", read=_resolv_options)
+    node_search: list[str] = flag([], _names(
+        "node-search", "search domains of the node, after those of the cluster", "DOMAIN..."))
 
-    replay: Annotated[str, flag("recording, pcap or pcapng file whose queries to send, at their times", "FILE")
-    ] = ""
-    speed: Annotated[float, flag("how many times as fast as they were recorded (default 1)", "NUMBER", read=_speed)
-    ] = 1.0
-    replay_port: Annotated[int | None, flag(
-        "port to which the queries of a capture of packets went (default 53)", "PORT", low=1)] = None
-    clients: Annotated[tuple[str, ...], flag(
+    replay: str = flag("", "recording, pcap or pcapng file whose queries to send, at their times", "FILE")
+    speed: float = flag(1.0, "how many times as fast as they were recorded (default 1)", "NUMBER", read=_speed)
+    replay_port: int | None = flag(None,
+        "port to which the queries of a capture of packets went (default 53)", "PORT", low=1)
+    clients: tuple[str, ...] = flag((),
         "addresses of this machine, each a client with a socket or connection of its own, or `any` address for each "
-        "client of --replay", "NETWORK", read=_unless_empty(read_clients, ()))] = ()
-    random_labels: Annotated[bool, flag("put a random label before each name, so that no cache has it")] = False
-    replay_broken: Annotated[bool, flag("replay a broken file up to where it is broken")] = False
+        "client of --replay", "NETWORK", read=_unless_empty(read_clients, ()))
+    random_labels: bool = flag(False, "put a random label before each name, so that no cache has it")
+    replay_broken: bool = flag(False, "replay a broken file up to where it is broken")
 
-    seed: Annotated[int, _count("random seed (default 1)", 999_999_999, low=0)] = 1
-    do: Annotated[bool, flag(f"request DNSSEC records (the DO bit); implies --edns {DO_SIZE}")] = False
-    edns: Annotated[int, _count("payload size of an EDNS record (default: without one)", 65535, "OCTETS", 512)] = 0
-    timeout: Annotated[float, _time("when a query is lost (default 2s)")] = TIMEOUT
-    sockets: Annotated[int | None, _count(
-        f"UDP ports to send from (default {SOCKETS}; with --pods {POD_SOCKETS})", MOST_SOCKETS)] = None
+    seed: int = flag(1, _count("random seed (default 1)", 999_999_999, low=0))
+    do: bool = flag(False, f"request DNSSEC records (the DO bit); implies --edns {DO_SIZE}")
+    edns: int = flag(0, _count("payload size of an EDNS record (default: without one)", 65535, "OCTETS", 512))
+    timeout: float = flag(TIMEOUT, _time("when a query is lost (default 2s)"))
+    sockets: int | None = flag(None, _count(
+        f"UDP ports to send from (default {SOCKETS}; with --pods {POD_SOCKETS})", MOST_SOCKETS))
 
-    cpu: Annotated[str, flag(
+    cpu: str = flag(AUTO,
         "the processor that sends: a number, none for any, or auto (default): the idlest of three or more", "NUMBER",
-        read=_cpu)] = AUTO
+        read=_cpu)
 
-    transport: Annotated[str, flag(
-        "how queries travel: udp (default), tcp, dot or doh", "NAME", choices=tuple(TRANSPORTS))] = UDP
-    retry_tcp: Annotated[bool, flag("retry over TCP where an answer over UDP is truncated")] = False
-    connections: Annotated[int, _count(f"connections at once at most (default {CONNECTIONS})", 100_000)] = CONNECTIONS
-    queries_per_connection: Annotated[int, _count(
-        "queries on a connection, 1 for a new one each (default: any number)", 10**9)] = 0
-    pipeline: Annotated[int, _count(f"queries in flight on a connection (default {PIPELINE})", 60_000)] = PIPELINE
-    idle: Annotated[float | None, _time("close a connection that has been idle for so long (default: it stays open)")
-    ] = None
-    tls_ca: Annotated[str, flag("file of the certificates to trust (default: those of this machine)", "FILE")] = ""
-    tls_name: Annotated[str, flag("name that the certificate must have (default: the address)", "NAME")] = ""
-    tls_insecure: Annotated[bool, flag("trust any certificate")] = False
-    doh_path: Annotated[str, flag(f"path of the URL for DNS over HTTPS (default {PATH})", "PATH", read=_path)] = PATH
-    doh_method: Annotated[str, flag("post (default) or get", "METHOD", read=_method)] = POST
+    transport: str = flag(UDP,
+        "how queries travel: udp (default), tcp, dot or doh", "NAME", choices=tuple(TRANSPORTS))
+    retry_tcp: bool = flag(False, "retry over TCP where an answer over UDP is truncated")
+    connections: int = flag(CONNECTIONS, _count(f"connections at once at most (default {CONNECTIONS})", 100_000))
+    queries_per_connection: int = flag(0, _count(
+        "queries on a connection, 1 for a new one each (default: any number)", 10**9))
+    pipeline: int = flag(PIPELINE, _count(f"queries in flight on a connection (default {PIPELINE})", 60_000))
+    idle: float | None = flag(None,
+        _time("close a connection that has been idle for so long (default: it stays open)"))
+    tls_ca: str = flag("", "file of the certificates to trust (default: those of this machine)", "FILE")
+    tls_name: str = flag("", "name that the certificate must have (default: the address)", "NAME")
+    tls_insecure: bool = flag(False, "trust any certificate")
+    doh_path: str = flag(PATH, f"path of the URL for DNS over HTTPS (default {PATH})", "PATH", read=_path)
+    doh_method: str = flag(POST, "post (default) or get", "METHOD", read=_method)
 
-    verify: Annotated[bool, flag("check each answer against a watch of the same cluster")] = False
-    slack: Annotated[float, _time("allowed lag between the watches of server and generator (default 100ms)")] = SLACK
-    ttl: Annotated[int, _count(f"highest correct TTL in seconds (default {MOST_TTL})", 604_800, low=0)] = MOST_TTL
-    api: Annotated[tuple[str, int] | None, flag(
+    verify: bool = flag(False, "check each answer against a watch of the same cluster")
+    slack: float = flag(SLACK, _time("allowed lag between the watches of server and generator (default 100ms)"))
+    ttl: int = flag(MOST_TTL, _count(f"highest correct TTL in seconds (default {MOST_TTL})", 604_800, low=0))
+    api: tuple[str, int] | None = flag(None,
         "serve the simulated cluster of --source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
-        read=_unless_empty(partial(_host_and_port, "api"), None))] = None
-    churn: Annotated[float, _number(
-        "churn", "changes a second of the cluster of --api, or of --churn-api", "RATE", 100_000.0)] = 0.0
-    churn_api: Annotated[bool, flag(
-        "make the changes at the API server of --conf, in a temporary namespace")] = False
-    churn_kinds: Annotated[dict[str, int], flag(
+        read=_unless_empty(partial(_host_and_port, "api"), None))
+    churn: float = flag(0.0, _number(
+        "churn", "changes a second of the cluster of --api, or of --churn-api", "RATE", 100_000.0))
+    churn_api: bool = flag(False, "make the changes at the API server of --conf, in a temporary namespace")
+    churn_kinds: dict[str, int] = flag(dict(DEFAULT),
         f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)", "KIND=SHARE,...", read=read_kinds)
-    ] = field(default_factory=partial(dict, DEFAULT))
-    probes: Annotated[float | None, _number(
+    probes: float | None = flag(None, _number(
         "probes", "questions a second, at most, that follow changes (default with --churn: a tenth of --rate)", "RATE",
-        100_000.0, None)] = None
-    wait: Annotated[float, _time("how long to wait for the server to answer (default 0s: three queries)")] = 0.0
-    fail_if: Annotated[str, flag("limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,...")] = ""
-    find_knee: Annotated[bool, flag(
-        "find the highest rate at which limits hold, from --rate on; --time is the shortest step")] = False
-    knee_limits: Annotated[str, flag(f"the limits of --find-knee (default {KNEE_LIMITS})", "LIMIT,...")] = KNEE_LIMITS
-    part: Annotated[Portion, flag(
+        100_000.0, None))
+    wait: float = flag(0.0, _time("how long to wait for the server to answer (default 0s: three queries)"))
+    fail_if: str = flag("", "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,...")
+    find_knee: bool = flag(False,
+        "find the highest rate at which limits hold, from --rate on; --time is the shortest step")
+    knee_limits: str = flag(KNEE_LIMITS, f"the limits of --find-knee (default {KNEE_LIMITS})", "LIMIT,...")
+    part: Portion = flag(WHOLE,
         "the portion of the plan for this generator, such as 0/4, the first of four", "INDEX/COUNT",
-        read=_unless_empty(read_portion, WHOLE))] = WHOLE
-    coordinate: Annotated[tuple[str, int] | None, flag(
+        read=_unless_empty(read_portion, WHOLE))
+    coordinate: tuple[str, int] | None = flag(None,
         "where the generator of part 0 listens, for all of them to begin together", "HOST:PORT",
-        read=_unless_empty(partial(_host_and_port, "coordinate"), None))] = None
-    job: Annotated[str, flag(
-        "the Indexed Job of this pod; it sets the portion and collects the reports", "NAME")] = ""
-    live: Annotated[str, flag("progress display: line (default), screen, or none", "HOW", choices=WAYS)] = LINE
-    prometheus: Annotated[str, flag("write metrics to a file, periodically and at the end", "FILE")] = ""
-    push: Annotated[str, flag(
-        "send metrics to a Pushgateway, periodically and at the end", "URL",
-        read=_unless_empty(check_gateway, ""))] = ""
-    i_own_this: Annotated[list[str], flag("public addresses that belong to you", "ADDRESS...")
-    ] = []
-    max_rate: Annotated[int, _count(f"limit of --rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE")] = int(MOST_RATE)
-    max_time: Annotated[float, _time(f"limit of --time (default {MOST_SECONDS / 3600:g}h)")] = MOST_SECONDS
-    keep_going: Annotated[bool, flag("go on even if every query fails")] = False
-    no_code: Annotated[bool, NO_CODE] = False
+        read=_unless_empty(partial(_host_and_port, "coordinate"), None))
+    job: str = flag("", "the Indexed Job of this pod; it sets the portion and collects the reports", "NAME")
+    live: str = flag(LINE, "progress display: line (default), screen, or none", "HOW", choices=WAYS)
+    prometheus: str = flag("", "write metrics to a file, periodically and at the end", "FILE")
+    push: str = flag("", "send metrics to a Pushgateway, periodically and at the end", "URL",
+        read=lambda url: check_gateway(url) if url else "")
+    i_own_this: list[str] = flag([], "public addresses that belong to you", "ADDRESS...")
+    max_rate: int = flag(int(MOST_RATE), _count(f"limit of --rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE"))
+    max_time: float = flag(MOST_SECONDS, _time(f"limit of --time (default {MOST_SECONDS / 3600:g}h)"))
+    keep_going: bool = flag(False, "go on even if every query fails")
+    no_code: bool = flag(False, NO_CODE)
     # fmt: on
 
     stages: tuple[Stage, ...] = ()  # of a plan file

@@ -353,8 +353,8 @@ class Judgement(NamedTuple):
 
 
 def judge(query: Query, reply: Reply, wall: Callable[[], float]) -> Judgement:
-    """Classify a reply."""
-    kind = outcome(query, reply, wall)
+    """Classify a reply; in CoreDNS signatures count if the reply has an OPT record here, which upstreams give it."""
+    kind = outcome(query, reply, None if reply.edns_options is None else wall)
     is_storable = not reply.tc and kind not in _NEVER_STORED
     if reply.still_holds is not None and not reply.fresh:
         is_storable = is_storable and reply.still_holds()  # never for one client subnet

@@ -116,16 +116,15 @@ def restarted(objects: Objects, pods: PodSet) -> Iterator[Remark]:
                 level="warning",
             )
         else:
-            why = f" ({ended['reason']}{_code(ended)})" if ended.get("reason") else ""
+            code = (
+                f", exit code {ended['exitCode']}" if isinstance(ended.get("exitCode"), int) else ""
+            )
+            why = f" ({ended['reason']}{code})" if ended.get("reason") else ""
             yield pods.manifest.remark(
                 field,
                 f"{found}{why}, and the queries in progress were lost; see why in the log of the container before "
                 "(kubectl logs --previous)",
             )
-
-
-def _code(ended: dict[str, Any]) -> str:
-    return f", exit code {ended['exitCode']}" if isinstance(ended.get("exitCode"), int) else ""
 
 
 @check(

@@ -57,7 +57,9 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
             continue
         if manifest.kind == "Service" and field != "spec.externalName":
             continue
-        for found in _HOST.finditer(_COMMENT.sub(_blank, text) if "\n" in text else text):
+        for found in _HOST.finditer(
+            _COMMENT.sub(lambda each: " " * len(each[0]), text) if "\n" in text else text
+        ):
             is_url = found["before"] in ("://", "@") or bool(found["port"])
             if (found["host"], is_url) in seen:
                 continue
@@ -75,10 +77,6 @@ def unanswered(objects: Objects, manifest: Manifest) -> Iterator[Remark]:
                 level = "warning" if is_elsewhere else ""
                 place = manifest.within(field, text, found.start("host"), found["host"])
                 yield manifest.remark(field, sentence, level=level)._replace(position=place)
-
-
-def _blank(comment: re.Match[str]) -> str:
-    return " " * len(comment[0])
 
 
 def _used(objects: Objects, manifest: Manifest, host: str, is_url: bool) -> _Used | None:

@@ -274,6 +274,7 @@ KNOWN: Final = 16  # messages in one step, if the answer table can answer them
 # Octets of replies on a connection in one iteration of the loop; after that it can be seen whether the client reads
 # them.
 MAX_OCTETS: Final = 65_536
+TOUCHING: Final = 0.05  # seconds; a connection is as silent as another one within this time
 # Queries in progress on one connection; at this number, received messages wait and reading pauses.
 MAX_IN_WORK: Final = 128
 
@@ -294,29 +295,29 @@ class TcpConnection(DnsConnection):
         self._is_miss = False  # the answer table does not know the next message
         self._is_stepping = False
         self._taken = 0  # number of messages
+        self._touched = 0.0  # when its place was told of data
         self._client_has_ended = self._said_end = False
 
     def data_received(self, data: bytes) -> None:
         """Answer the messages that are complete; those that the table does not know take turns."""
         if self._ended:
             return
-        now = self._last_used = self._server.clock()
-        self._places.touch(self)
-        if (
-            not self._frames.octets
-            and self._turns.has_room
-            and self._can_answer()
-            and self._server.settings.limits.max_queries == UNLIMITED
-        ):
+        server, frames, turns = self._server, self._frames, self._turns
+        now = self._last_used = server.clock()
+        if now - self._touched >= TOUCHING:
+            self._touched = now
+            self._places.touch(self)
+        is_unlimited = server.settings.limits.max_queries == UNLIMITED
+        if is_unlimited and not frames.octets and self._can_answer() and turns.has_room:
             replies, at = self._answer_known(data, 0, now, KNOWN)
-            self._turns.count(now)
+            turns.count(now)
             if replies and self._transport is not None:
                 self._write_out(self._transport, replies)
             if at == len(data):
                 return
             data = data[at:]
-        self._frames.add(data)
-        if self._frames.has_message:
+        frames.add(data)
+        if frames.has_message:
             self._partial_since = None  # set when the messages before it are handled
             self._go_on()
         elif self._partial_since is None:
@@ -396,7 +397,7 @@ class TcpConnection(DnsConnection):
 
     def _octets(self) -> int:
         held = sum(len(reply) for reply, _ in self._held)
-        return super()._octets() + self._frames.octets + held
+        return super()._octets() + len(self._frames.octets) + held
 
     def _answer_known(self, data: bytes, at: int, now: float, most: int) -> tuple[bytes, int]:
         """Answer up to `most` messages from the answer table; return the replies, and where the next message begins."""
@@ -405,7 +406,7 @@ class TcpConnection(DnsConnection):
             self._is_miss = True
             return b"", at
         replies, at, count, self._is_miss = table.answer_framed(
-            data, at, client=self._address, most=most, limit=MAX_OCTETS - self._out_octets, now=now
+            data, at, self._address, most, MAX_OCTETS - self._out_octets, now
         )
         if count:
             self._taken += count
@@ -417,7 +418,8 @@ class TcpConnection(DnsConnection):
         server, frames = self._server, self._frames
         processor, now, most = server.processor, server.clock(), server.settings.limits.max_queries
         if not self._is_miss:
-            replies, at = self._answer_known(*frames.waiting, now, KNOWN if most == UNLIMITED else 1)  # fmt: skip
+            limit = KNOWN if most == UNLIMITED else 1
+            replies, at = self._answer_known(frames.octets, frames.at, now, limit)
             if replies:
                 self._out.append(replies)
                 self._out_octets += len(replies)

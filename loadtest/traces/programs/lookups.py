@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 how, kind, name, times, pause = sys.argv[1:]
 if how == "dotnet":
-    folder = Path(str(importlib.import_module("dotnetcore2").__file__)).parent / "bin"
+    folder = Path(str(importlib.import_module("dnv.net").__file__)).parent / "runtime" / ".net"
     runtime = importlib.import_module("clr_loader").get_coreclr(
         runtime_config=str(Path(__file__).with_name("dotnet.json")), dotnet_root=str(folder)
     )

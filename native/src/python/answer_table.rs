@@ -249,7 +249,6 @@ impl AnswerTable {
     }
 
     /// Answer the messages of a stream from a place on, up to a miss; hsdns/fastpath/table.py names the results.
-    #[pyo3(signature = (data, at, *, client, most, limit, now))]
     #[allow(clippy::too_many_arguments)] // the contract with the Python twin
     fn answer_framed<'py>(
         &self,

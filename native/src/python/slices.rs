@@ -280,7 +280,7 @@ impl SliceStore {
         Ok(self.put(key, version, reading)?.map(|put| put.0))
     }
 
-    /// Apply what `events` begin with, of a cluster that nothing reads yet: slices, and Services that were not known.
+    /// Apply what `events` begin with, of a cluster that nothing reads yet: slices and Services that were not known.
     /// Return how many, up to one that is left to Python; and the values and times of the slices with a time of change.
     fn apply_first<'py>(
         &self,
@@ -289,17 +289,18 @@ impl SliceStore {
     ) -> PyResult<(usize, Vec<(Value<'py>, String)>)> {
         let (mut count, mut timed) = (0, Vec::new());
         for event in events.try_iter()? {
-            let Some(read) = Read::of(&event?)? else {
+            let event = event?;
+            let Some(read) = Read::of(&event)? else {
                 break;
             };
             let is_done = if let Ok(slice) = read.reading.cast::<SliceReading>() {
+                if self.owners.bind(event.py()).contains(&read.key)? {
+                    break;
+                }
                 let put = self.put(&read.key, &read.version, slice.get())?;
-                put.is_some_and(|((owner, .., lost), value)| {
-                    if let (false, Ok((of, service))) = (lost.is_empty(), owner.extract()) {
-                        let lost = lost.iter().map(|label| label.as_bytes());
-                        self.names.remove_labels(of, service, lost);
-                    }
-                    timed.extend(value.zip(slice.get().changed_at().map(str::to_owned)));
+                let changed_at = slice.get().changed_at().map(str::to_owned);
+                put.is_some_and(|(_, value)| {
+                    timed.extend(value.zip(changed_at));
                     true
                 })
             } else if let Ok(service) = read.reading.cast::<ServiceReading>() {

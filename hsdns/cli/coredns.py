@@ -31,7 +31,6 @@ MAX_WORKERS: Final = 256
 WORKERS: Final = Flag.of(
     "threads that answer UDP queries (default: one per usable CPU)",
     "N",
-    what="number",
     low=1,
     high=MAX_WORKERS,
 )

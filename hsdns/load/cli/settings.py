@@ -90,7 +90,7 @@ def _time(text: str) -> Flag:
 
 
 def _count(text: str, high: int, argument: str = "NUMBER", low: int = 1) -> Flag:
-    return Flag.of(text, argument, what="number", low=low, high=high)
+    return Flag.of(text, argument, low=low, high=high)
 
 
 def _number(name: str, text: str, argument: str, high: float, usual: float | None = 0.0) -> Flag:

@@ -36,7 +36,6 @@ KUBE_DNS: Final = ("kube-system", "kube-dns")
 SLOW: Final = 0.1  # seconds
 INTERVAL: Final = 300.0  # seconds
 BAD: Final = 2
-_COUNT: Final = "number"
 
 
 class Audit(SourceCommand):
@@ -66,7 +65,6 @@ class Audit(SourceCommand):
         RATE,
         f"queries a second to each (default {RATE})",
         "RATE",
-        what=_COUNT,
         low=1,
         high=HIGHEST_RATE,
     )
@@ -74,12 +72,9 @@ class Audit(SourceCommand):
         ABSENT,
         f"names that must not exist (default {ABSENT})",
         "NUMBER",
-        what=_COUNT,
         high=1_000_000,
     )
-    seed: int = flag(
-        1, "random seed for these (default 1)", "NUMBER", what=_COUNT, high=999_999_999
-    )
+    seed: int = flag(1, "random seed for these (default 1)", "NUMBER", high=999_999_999)
     slow: float = flag(
         SLOW,
         "latency above which a right answer is a finding (default 100ms)",
@@ -90,7 +85,6 @@ class Audit(SourceCommand):
         None,
         "highest correct TTL, in seconds (default: the Corefile's)",
         "NUMBER",
-        what=_COUNT,
         high=604_800,
     )
     watch: bool = flag(False, "audit again and again")

@@ -77,9 +77,8 @@ class View:
     ) -> None:
         self.unknown, self.is_live = dict(unknown or {}), is_live
         self.domain = "cluster.local"  # of the cluster: kubeadm's default, as in most
-        self.exposed: Collection[
-            str
-        ] = ()  # the only namespaces that the server serves; all without any
+        # The only namespaces that the server serves; all without any.
+        self.exposed: Collection[str] = ()
         self.services: dict[Key, Service] = {}
         self.endpoints: dict[Key, Endpoints] = {}
         self._slices: defaultdict[Key, dict[str, EndpointSlice]] = defaultdict(dict)

@@ -9,6 +9,7 @@ Rule 3: the class has the name of the command: `hsdns names` is Names, in cli/na
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -119,6 +120,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as in `hsdns -h | head -1`; a running server handles it itself
         # At exit Python flushes standard output, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:  # a shell that sees the signal ends its loop too
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
         return 1
 
 

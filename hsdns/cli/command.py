@@ -67,7 +67,7 @@ class Contradiction(FlagError):
 class Flag(NamedTuple):
     """One flag: `kind` is str, int, bool, or list (all words up to the next flag).
 
-    `what` describes the numbers that an int flag accepts, from `low` to `high`.  `adds`: each occurrence of a list adds
+    An int flag accepts numbers from `low` to `high`.  `adds`: each occurrence of a list adds
     its words to those before.  `time` is an example of the values of a flag that takes a time, 0 only if `is_zero`;
     `choices` are all values of a flag that takes one of some words.  `name` is that of the flag where the field of a
     command (command.py) has another one, and `alias` a second name.  A flag without `=` has the value
@@ -78,7 +78,6 @@ class Flag(NamedTuple):
     help: str
     argument: str = ""
     alias_of: str = ""
-    what: str = "port number"
     low: int = 0
     high: int = 65535
     adds: bool = False
@@ -198,8 +197,9 @@ def _number(name: str, value: str, flag: Flag) -> int:
     digits = value.isascii() and value.isdigit() and len(value) < 10
     if digits and flag.low <= int(value) <= flag.high:
         return int(value)
+    what = "port number" if flag.argument == "PORT" else "number"
     raise FlagError(
-        f'{dashed(name)} needs a {flag.what} from {flag.low} to {flag.high}, found "{value}"'
+        f'{dashed(name)} needs a {what} from {flag.low} to {flag.high}, found "{value}"'
     )
 
 
@@ -347,7 +347,7 @@ class Command(msgspec.Struct, kw_only=True):
     suggested: ClassVar[Sequence[str]] = ()
     # The exit status for bad input, and for all other errors but those of a server that has an own one.
     bad: ClassVar[int] = 2
-    # What is said after Ctrl-C, and the exit status; without it, the interpreter ends as usual.
+    # What is said after Ctrl-C, and the exit status; without it, the signal ends the process.
     interrupted: ClassVar[tuple[str, int] | None] = None
 
     words: list[str] = []

@@ -31,7 +31,6 @@ MAX_WORKERS: Final = 256
 WORKERS: Final = Flag.of(
     "threads that answer UDP queries (default: one per usable CPU)",
     "N",
-    what="number",
     low=1,
     high=MAX_WORKERS,
 )
@@ -41,7 +40,7 @@ class Coredns(Command):
     """Serves a Corefile, checks it, or shows what this hsdns is."""
 
     name = ""
-    suggested = tuple(SUBCOMMANDS)
+    suggested = (*SUBCOMMANDS, "help", "version")
     bad = 1
 
     conf: str | None = flag(

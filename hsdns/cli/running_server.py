@@ -228,9 +228,8 @@ def _lines(
             kinds = {400: Refused, 403: Refused, 404: NoSuchPage}
             raise kinds.get(response.status, ServerError)(_refusal(path, page, response))
         rest = b""
-        while found := response.read1(
-            65_536
-        ):  # readline() would treat the end of the connection as the end of the page
+        # readline() would treat the end of the connection as the end of the page.
+        while found := response.read1(65_536):
             *lines, rest = (rest + found).split(b"\n")
             yield from lines
         if rest:

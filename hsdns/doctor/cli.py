@@ -23,7 +23,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from hsdns import __version__
 from hsdns.cli.command import (
@@ -466,16 +469,17 @@ class PodView(NamedTuple):
         import secrets
         import shutil
 
+        from hsdns.rules.objects import mapping_at
+
         if shutil.which(PROGRAM) is None:
             raise NotAsked(f"{PROGRAM} is not on PATH; install it, or run hsdns doctor in the Pod")
         pod = self._pod()
-        phase = _mapping(pod, "status").get("phase")
+        phase = mapping_at(pod, "status").get("phase")
         if phase != "Running":
             raise NotAsked(f"{self} does not run (its phase is {phase}); name one that does")
-        spec = _mapping(pod, "spec")
-        system = _mapping(spec, "os").get("name") or _mapping(spec, "nodeSelector").get(
-            "kubernetes.io/os"
-        )
+        spec, kubelet = mapping_at(pod, "spec"), "kubernetes.io/os"
+        node = mapping_at(spec, "nodeSelector").get(kubelet)
+        system = mapping_at(spec, "os").get("name") or node
         if system == "windows":
             raise NotAsked(f"{self} runs on Windows, and the image is for Linux; name another Pod")
         container = f"hsdns-doctor-{secrets.token_hex(4)}"
@@ -486,23 +490,15 @@ class PodView(NamedTuple):
         self._kubectl("replace", "--raw", self.path, "-f", "-", given=json.dumps(pod).encode())
         self._wait(container, sleep, clock)
         said = self._kubectl("logs", self.name, "--namespace", self.namespace, "-c", container)
-        try:
-            found = json.loads(said)
-        except ValueError:
-            found = None
-        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            raise NotAsked(f"the container in {self} did not print JSON of hsdns ask; see --image")
-        return found
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(said, type=list[dict[str, Any]])
+        raise NotAsked(f"the container in {self} did not print JSON of hsdns ask; see --image")
 
     def _pod(self) -> dict[str, Any]:
         text = self._kubectl("get", "pod", self.name, "--namespace", self.namespace, "-o", "json")
-        try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise NotAsked(f"what {PROGRAM} prints of {self} is no object")
-        return found
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(text, type=dict[str, Any])
+        raise NotAsked(f"what {PROGRAM} prints of {self} is no object")
 
     def _container(self, name: str, questions: Sequence[str]) -> Mapping[str, Any]:
         servers = ["-server", *self.servers] if self.servers else []
@@ -525,22 +521,21 @@ class PodView(NamedTuple):
 
     def _wait(self, container: str, sleep: Sleep, clock: Callable[[], float]) -> None:
         """Wait until the container has ended; raise NotAsked if it does not end, or fails."""
+        from hsdns.rules.objects import mapping_at, mappings_at
+
         deadline, why = clock() + LIMIT, ""
         while True:
             pod = self._pod()
-            listed = _mapping(pod, "status").get("ephemeralContainerStatuses") or ()
-            status: Mapping[str, Any] = next(
-                (each for each in listed if each.get("name") == container), {}
-            )
-            ended = _mapping(status, "state").get("terminated")
-            if isinstance(ended, dict):
+            listed = mappings_at(pod, "status.ephemeralContainerStatuses")
+            status = next((each for _, each in listed if each.get("name") == container), {})
+            if ended := mapping_at(status, "state.terminated"):
                 if ended.get("exitCode") == 0:
                     return
                 raise NotAsked(
                     f"the container {container} in {self} failed with status {ended.get('exitCode')} "
                     f"({ended.get('reason')}); see kubectl logs, and --image"
                 )
-            why = str(_mapping(status, "state", "waiting").get("reason") or why)
+            why = str(mapping_at(status, "state.waiting").get("reason") or why)
             if why in _NO_IMAGE:
                 raise NotAsked(
                     f"the node of {self} does not get the image {self.image} ({why}); load it there, or name another "
@@ -589,10 +584,3 @@ def pod_view(options: Doctor) -> PodView | None:
     if options.no_ask:
         raise FlagError("--from and --no-ask exclude each other; leave one out")
     return PodView(namespace, name, options.image, (), options.server)
-
-
-def _mapping(value: Any, *path: str) -> dict[str, Any]:
-    """The mapping at a path; empty if there is none."""
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}

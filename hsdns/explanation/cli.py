@@ -94,9 +94,7 @@ class AskerCommand(ClusterCommand):
         "", f"what passes its queries on: {', '.join(FORWARDERS)} (default: nothing)", "NAME"
     )
     search: str = flag("", "search domains in place of those of resolv.conf", "DOMAIN,...")
-    ndots: int | None = flag(
-        None, "ndots in place of that of resolv.conf", "N", what="number", high=15
-    )
+    ndots: int | None = flag(None, "ndots in place of that of resolv.conf", "N", high=15)
     resolv_conf: str = flag(
         "", "resolv.conf to use (default /etc/resolv.conf); with --from, the node's", "FILE"
     )

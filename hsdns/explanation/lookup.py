@@ -8,6 +8,7 @@ Rule: if changing one setting of the client makes the lookup succeed, the client
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from msgspec import structs
@@ -34,6 +35,7 @@ from hsdns.wire.iana import RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
 
 CLIENT_PORT: Final = 40000
+_ASKED: Final = attrgetter("transport", "rrtype", "name", "edns", "cookie", "ad")
 SHORT: Final = 2  # dots of a name that a search list makes one of the cluster, less than
 
 
@@ -52,15 +54,7 @@ async def explain_for_client(
     known: dict[tuple[object, ...], Response] = {}
 
     async def respond(packet: Packet, server: str) -> Response:
-        key = (
-            server,
-            packet.transport,
-            packet.rrtype,
-            packet.name,
-            packet.edns,
-            packet.cookie,
-            packet.ad,
-        )
+        key = (server, *_ASKED(packet))
         if key not in known:
             wire = wire_of(packet, 1)
             reply, why = await explainer.ask(

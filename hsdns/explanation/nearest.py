@@ -33,9 +33,8 @@ MOST: Final = 4  # names that are reported
 MOST_SAID: Final = 3  # names in one sentence; of more, none was meant
 MOST_GUESSES: Final = 300  # names that are queried
 KEYS: Final = 500  # Services whose names are read between two pauses
-PIECE: Final = (
-    20  # Services whose endpoints are read, or words that are compared, between two pauses
-)
+# Services whose endpoints are read, or words that are compared, between two pauses.
+PIECE: Final = 20
 Labels = tuple[bytes, ...]
 
 

@@ -285,9 +285,8 @@ def _from(found: Explanation, answer: ServerAnswer) -> str:
 def _by_content(
     records: Sequence[RecordReport | Record],
 ) -> dict[tuple[str, str], RecordReport | Record]:
-    return {_content(each): each for each in records}
-
-
-def _content(record: RecordReport | Record) -> tuple[str, str]:
-    words = record.rdata.lower().split()
-    return record.type, " ".join(words[2:] if record.type == "SRV" else words)
+    """The records by type and RDATA, of SRV without priority and weight."""
+    return {
+        (each.type, " ".join(each.rdata.lower().split()[2 * (each.type == "SRV") :])): each
+        for each in records
+    }

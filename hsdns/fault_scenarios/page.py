@@ -23,6 +23,7 @@ from hsdns.fault_scenarios.memory_server import OtherServer
 from hsdns.fault_scenarios.play import Outcome, play
 from hsdns.fault_scenarios.scenario import Scenario, Seen, Step, load, names
 from hsdns.resolver import looks_up
+from hsdns.wire import counted
 
 CLIENTS: Final = ("glibc", "musl", "musl-1.2.3", "go", "node-resolve", "envoy")
 LEGEND: Final = "seconds lost, and how many of the lookups failed or had a wrong answer"
@@ -72,7 +73,7 @@ def cell(scenario: Scenario, measured: Seen | Outcome) -> str:
     """Describe the effect on a client briefly."""
     bad = measured.failed + measured.wrong
     if not scenario.rules and not measured.seconds and not bad:
-        return f"{measured.queries} queries"
+        return counted(measured.queries, "query")
     seconds = "no end" if measured.seconds == inf else f"{measured.seconds:g} s"
     return f"{seconds}, {bad} of {lookups(scenario)}" if bad else seconds
 

@@ -38,9 +38,8 @@ from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
 MAX_TRIES: Final = 20_000  # a rule with more combinations is accepted
 _BEFORE_NAMES: Final = {"connection": "tcp", "miss": "udp"}  # with the transport of dns:// keys
 _EXCLUDE: Final = "its action and its selectors exclude each other"
-Local = Callable[
-    [str], str
-]  # the name of a listener in metrics -> the address that its clients query
+# The name of a listener in metrics -> the address that its clients query.
+Local = Callable[[str], str]
 _OTHER: Final = b"any"  # a label that is in no rule
 
 

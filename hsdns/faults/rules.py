@@ -206,9 +206,8 @@ class Rules:
         self.lines: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MAX_LINES)  # with their number
         self._bites = 0
         self._logging = Lock()
-        self.on_spent: Callable[[], None] = lambda: (
-            None
-        )  # called when a rule has reached its limit of hits
+        # Called when a rule has reached its limit of hits.
+        self.on_spent: Callable[[], None] = lambda: None
         self.on_bite: Callable[[Bite], None] = lambda bite: None  # called at each one
         self._random, self._hits = random, hits
 

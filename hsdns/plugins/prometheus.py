@@ -327,6 +327,10 @@ class Prometheus(Plugin):
         self._counts.add(labels, protocol, counts, self._following)
 
 
+# As of CoreDNS, which writes all names with underscores.
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+
+
 class MetricsPage:
     """The page /metrics."""
 
@@ -336,7 +340,6 @@ class MetricsPage:
     def __call__(self, path: str) -> tuple[int, str, bytes]:
         """Return all metrics of the process, those of the kernel last."""
         from prometheus_client import (  # noqa: PLC0415 - 45 ms that only a scrape needs
-            CONTENT_TYPE_PLAIN_0_0_4,
             CollectorRegistry,
             ProcessCollector,
             generate_latest,
@@ -344,7 +347,7 @@ class MetricsPage:
 
         kernel = CollectorRegistry()
         ProcessCollector(registry=kernel)
-        return 200, CONTENT_TYPE_PLAIN_0_0_4, self._metrics.to_text() + generate_latest(kernel)
+        return 200, CONTENT_TYPE, self._metrics.to_text() + generate_latest(kernel)
 
 
 def panics(metrics: Registry) -> Counter:

@@ -59,9 +59,8 @@ QUERIES: Final = "/v1/queries"
 STANDARD_OUTPUT: Final = "-"
 FLUSH: Final = 1.0  # seconds
 LOOK: Final = 0.1  # seconds between two checks of signals and the time
-MOST: Final = (
-    10_000  # lines that wait to be written; then the server waits, and cuts off a slow reader
-)
+# Lines that wait to be written; then the server waits, and cuts off a slow reader.
+MOST: Final = 10_000
 INTERRUPTED: Final = "interrupted"
 ENDED: Final = "the server has ended, or its control socket was closed"
 

@@ -264,7 +264,7 @@ async def read_view(
     """
     view = View((), refused, is_live=True)
 
-    async def read(plural: str, reading: Coroutine[Any, Any, None]) -> None:
+    async def read(plural: str, reading: Coroutine[Any, Any, object]) -> None:
         if plural in (refused or ()):
             reading.close()
             return
@@ -291,23 +291,15 @@ async def read_view(
     async def read_elsewhere(labels: dict[str, str]) -> None:
         view.add(("Pod", each) for each in await pods_page(transport, None, labels))
 
-    async def read_slices() -> None:
-        scope, query = Scope(ENDPOINT_SLICES, namespace), {"limit": str(SLICES_PAGE)}
-        page = await list_page(transport, scope, query, ListOf[EndpointSlice])
-        view.add(("EndpointSlice", each) for each in page.items or ())
+    async def read_page(of: Resource, form: Any, limit: int = MOST_WORKLOADS) -> ListOf[Any]:
+        page = await list_page(transport, Scope(of, namespace), {"limit": str(limit)}, form)
+        view.add((of.kind, each) for each in page.items or ())
+        return page
 
     async def read_workloads(kind: str, group_version: str) -> None:
         resource = Resource(kind, f"{kind.lower()}s", f"/apis/{group_version}", Service)
-        scope, query = Scope(resource, namespace), {"limit": str(MOST_WORKLOADS)}
-        page = await list_page(transport, scope, query, ListOf[Workload])
-        view.add((kind, each) for each in page.items or ())
-        if page.metadata.continue_:
+        if (await read_page(resource, ListOf[Workload])).metadata.continue_:
             view.unknown[resource.plural] = f"only {MOST_WORKLOADS} were read"
-
-    async def read_services() -> None:
-        scope, query = Scope(SERVICES, namespace), {"limit": str(MOST_WORKLOADS)}
-        page = await list_page(transport, scope, query, ListOf[Service])
-        view.add(("Service", each) for each in page.items or ())
 
     async def read_events() -> None:
         """Why pods were not created, if that may be read."""
@@ -321,8 +313,9 @@ async def read_view(
     kinds = (
         read(f"{kind.lower()}s", read_workloads(kind, each)) for kind, each in _WORKLOADS.items()
     )
-    services = [read(SERVICES.plural, read_services()), read_events()]
-    if not selector:
-        services.append(read("slices beside", read_slices()))  # which may be meant for it
+    services = [read(SERVICES.plural, read_page(SERVICES, ListOf[Service])), read_events()]
+    if not selector:  # they may be meant for it
+        slices = read_page(ENDPOINT_SLICES, ListOf[EndpointSlice], SLICES_PAGE)
+        services.append(read("slices beside", slices))
     await asyncio.gather(read(PODS.plural, read_pods()), *services, *kinds)
     return view

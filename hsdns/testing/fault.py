@@ -35,6 +35,7 @@ from hsdns.faults.words import Do, When, Words, read_rule
 from hsdns.testing.errors import ClusterError, hides, unknown
 from hsdns.testing.pod import NAMESPACE, Pod, PodIdentity, forms
 from hsdns.testing.queries import Query
+from hsdns.wire import counted
 
 if TYPE_CHECKING:
     from hsdns.testing.cluster import Cluster
@@ -105,10 +106,7 @@ def _selector(
 
 
 SHOWN: Final = 10  # queries in a failure
-COUNTED: Final = {  # the objects of hits, for rules that are not about queries
-    "connection": ("connection", "connections"),
-    "process": ("restart", "restarts"),
-}
+COUNTED: Final = {"connection": "connection", "process": "restart"}  # what rules hit but queries
 
 
 class Hits(int):
@@ -214,8 +212,7 @@ class Fault:
 
     def _hit_text(self) -> str:
         if self._rule is not None and self._rule.action.about in COUNTED:
-            one, many = COUNTED[self._rule.action.about]
-            return f"{self._rule.hits} {one if self._rule.hits == 1 else many}"
+            return counted(self._rule.hits, COUNTED[self._rule.action.about])
         if not self._count:
             return "nothing, as no query came"
         queries = "query" if self._count == 1 else "queries"

@@ -114,9 +114,8 @@ T = TypeVar("T")
 LOOPBACK: Final = "127.0.0.1"
 TIMEOUT: Final = 10.0  # seconds for a call in the thread; it takes milliseconds
 POLL: Final = 0.001  # seconds between two checks of a process that restarts
-SETTLING_TURNS: Final = (
-    3  # of the loop: one that sees what has arrived, one that reads it, one that answers
-)
+# Of the loop: one that sees what has arrived, one that reads it, one that answers.
+SETTLING_TURNS: Final = 3
 # Names outside the cluster do not exist.  Without this, they would be REFUSED, which programs treat as a temporary
 # failure.  The named source is never read: _build() replaces it with the test's.
 COREFILE: Final = """\

@@ -16,8 +16,9 @@ _COMMAND: Final = re.compile(r"^ *:(?=:[a-z-]+(?: .*)?::)|#(?=#[a-z]*\[)", re.IG
 
 
 def counted(count: int, noun: str, none: str = "0") -> str:
-    """A number of things in words, as `1 record` and `2 records`; `none` is the word for 0."""
-    return f"{count or none} {noun}" if count == 1 else f"{count or none} {noun}s"
+    """A number of things in words, as `1 query`, `2 queries` and `2 records`; `none` is the word for 0."""
+    several = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count or none} {noun if count == 1 else several}"
 
 
 def printable(line: str) -> str:

@@ -506,7 +506,8 @@ def test_not_in_a_cluster(tmp_path: Path, variables: dict[str, str], sentence: s
 
 @pytest.mark.parametrize(("urls", "files", "server"), values(TABLES, "endpoints"))
 def test_access_of_endpoint(urls: list[str], files: list[str], server: str) -> None:
-    endpoint, access = Endpoint(urls, *files), Access(server, *map(Pem, (*files[2:], *files[:2])))
+    pems = zip(("certificate", "key", "authority"), map(Pem, files), strict=False)
+    endpoint, access = Endpoint(urls, *files), msgspec.structs.replace(Access(server), **dict(pems))
     assert endpoint.server == access.server
     assert asyncio.run(endpoint.current()) == access
     endpoint.invalidate(access)

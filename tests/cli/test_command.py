@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -82,7 +83,7 @@ WAYS = {
 def test_all_commands() -> None:
     assert list(COMMANDS) == ["hsdns", *SUBCOMMANDS]
     assert COMMANDS["hsdns"].usage == ("hsdns COMMAND [FLAG...]", "hsdns [FLAG...]")
-    assert COMMANDS["hsdns"].words == tuple(SUBCOMMANDS)
+    assert COMMANDS["hsdns"].words == (*SUBCOMMANDS, "help", "version")
     assert COMMANDS["serve"].flags == Serve.flags()
     assert [each.values[0] for each in values(TABLE, "commands")] == list(COMMANDS)
 
@@ -153,7 +154,7 @@ SERVE = next(command for command in described_commands() if command.name == "ser
 PLAIN = next(command for command in described_commands() if not command.name)
 # What stands on the line, and what is offered for its last word.  Files of the folder: Corefile and a folder "shop".
 CASES = [
-    pytest.param("", set(SUBCOMMANDS), id="commands"),
+    pytest.param("", {*SUBCOMMANDS, "help", "version"}, id="commands"),
     pytest.param("ser", {"serve"}, id="command"),
     pytest.param("-", {f"-{name}" for name in PLAIN.flags}, id="flags"),
     pytest.param("-conf ", {"Corefile", "shop/"}, id="file"),
@@ -329,7 +330,7 @@ def test_without_words(
     assert cli.main() == (0 if is_shown else 7)
     printed = capsys.readouterr().out
     assert all((f"hsdns {name}" in printed) is is_shown for name in cli.SUBCOMMANDS)
-    assert max(map(len, printed.splitlines()), default=0) <= 88
+    assert max(map(len, printed.splitlines()), default=0) <= 80
 
 
 def test_a_closed_standard_output_is_no_error() -> None:
@@ -347,3 +348,11 @@ def test_a_closed_standard_output_is_no_error() -> None:
             check=False,
         )
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_ctrl_c_before_a_command_runs() -> None:
+    """It is ended by the signal, without a traceback."""
+    raises = "def find_command(name): raise KeyboardInterrupt"
+    words = [sys.executable, "-c", f"from hsdns import cli\n{raises}\ncli.find_command = find_command\ncli.main(['top'])"]  # fmt: skip
+    ended = subprocess.run(words, stderr=subprocess.PIPE, timeout=20, check=False)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")

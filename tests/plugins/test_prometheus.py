@@ -130,7 +130,10 @@ def test_page() -> None:
     page = runtime.http["localhost:9153"]["/metrics"]
     status, content_type, body = page("/metrics")
     lines = body.decode().splitlines()
-    assert (status, content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert (status, content_type) == (
+        200,
+        "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
+    )
     assert "# TYPE coredns_panics_total counter" in lines
     assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
     assert any(line.startswith("process_cpu_seconds_total ") for line in lines)

@@ -90,9 +90,9 @@ from tests.recording.recorded import (
 )
 from tests.support.cluster.objects import deletes, endpoint_slice, namespace, service, upserts
 from tests.support.effort import tries
-from tests.support.tables import columns
+from tests.support.tables import columns, values
 
-PSEUDONYMS = Path(__file__).with_name("tables.txt")
+TABLES = Path(__file__).with_name("tables.txt")
 ZONES = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
 TIME = "2026-01-01T00:00:00.000+00:00"
 
@@ -152,19 +152,15 @@ def recording() -> list[Entry]:
     ]  # fmt: skip
 
 
-def text_of(octets: bytes) -> str:
-    return "\n".join(line.decode() for line in read_lines(io.BytesIO(octets)))
-
-
 def test_no_name_or_address_is_left_in_the_text() -> None:
     header = structs.replace(HEADER, source="https://orchard.test:6443", kubernetes=[["pods", "verified"], ["namespaces", "orchard"]])  # fmt: skip
-    plain = text_of(to_octets(recording(), header)).lower()
+    plain = b"\n".join(read_lines(io.BytesIO(to_octets(recording(), header)))).decode().lower()
     assert {each for each in SECRET if each not in plain} == set()
     hides = Anonymiser(b"k")
     hidden = hides(header)
     assert isinstance(hidden, Header)
-    text = text_of(to_octets(map(hides, recording()), hidden))
-    words = set(re.findall(r"[a-z0-9]+", text.lower()))
+    text = b"\n".join(read_lines(io.BytesIO(to_octets(map(hides, recording()), hidden))))
+    words = set(re.findall(r"[a-z0-9]+", text.decode().lower()))
     assert words & SECRET == set()
     assert hidden.anonymised
     assert (hidden.zones, hidden.kubernetes[0]) == (header.zones, ["pods", "verified"])
@@ -203,9 +199,7 @@ def shape(store: Store, qname: Name, qtype: int, **options: Any) -> Any:
 # Making a cluster smaller takes minutes, more than a test may.
 @settings(max_examples=tries(10), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(strategies.clusters(), st.sampled_from(["disabled", "insecure", "verified"]), st.booleans(), st.booleans(), st.integers(0, 999))  # fmt: skip
-def test_answers_are_of_the_same_form(
-    cluster: Sequence[Object], pods: str, pod_names: bool, zonal: bool, seed: int
-) -> None:
+def test_answers_are_of_the_same_form(cluster: Sequence[Object], pods: str, pod_names: bool, zonal: bool, seed: int) -> None:  # fmt: skip
     """For every question that a cluster has something to do with."""
     hides = anonymiser()
     chosen = StoreSettings(endpoint_pod_names=pod_names, zonal=zonal)
@@ -220,7 +214,6 @@ def test_answers_are_of_the_same_form(
 
 # Names and addresses that stand for others.
 
-
 ZONES_PSEUDONYM = tuple(map(Name.from_text, ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")))
 LABEL = re.compile(r"x[a-z2-7]{12}")
 packed = st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16)
@@ -234,7 +227,7 @@ def of(text: str, found: Pseudonyms | None = None) -> str:
     return (found or make()).name(Name.from_text(text)).to_text()
 
 
-@pytest.mark.parametrize(("text", "form"), columns(PSEUDONYMS, "names"))
+@pytest.mark.parametrize(("text", "form"), columns(TABLES, "names"))
 def test_the_form_of_a_name_stays(text: str, form: str) -> None:
     assert LABEL.sub("x", of(text)) == form
 
@@ -271,7 +264,7 @@ def test_addresses(addresses: list[bytes]) -> None:
     assert len(set(others.values())) == len(others)
 
 
-@pytest.mark.parametrize(("text", "form"), columns(PSEUDONYMS, "addresses"))
+@pytest.mark.parametrize(("text", "form"), columns(TABLES, "addresses"))
 def test_the_form_of_an_address_stays(text: str, form: str) -> None:
     found = make()
     other = found.address(text)
@@ -293,21 +286,17 @@ def test_what_a_served_reverse_zone_has_of_an_address_stays() -> None:
     assert of("1.168.192.in-addr.arpa.", found).endswith(".168.192.in-addr.arpa.")
 
 
-def test_a_label_that_is_too_long_stays_so() -> None:
+def test_long_texts() -> None:
+    """A label that is too long stays so; a name of an object may have many labels."""
     found = make()
-    assert len(found.text("y" * 64)) == 64
-    assert len(found.text("y" * 63)) == 13
+    assert [len(found.text("y" * each)) for each in (64, 63)] == [64, 13]
     assert found.text("y" * 64 + ".org").count(".") == 1
-
-
-def test_a_name_of_an_object_with_many_labels() -> None:
-    assert len(make().text("a." * 100 + "b")) < 254
+    assert len(found.text("a." * 100 + "b")) < 254
     assert LABEL.fullmatch(make().text("a." * 100 + "b").rstrip("."))
 
 
 # Entries as lines of JSON and back, and from the streams of a control API.
 
-TABLES = Path(__file__).with_name("tables.txt")
 WEB = service("shop/web", "10.96.7.7", ports=["http/TCP/80"])
 ENTRIES: list[Entry] = [
     Header(zones=["cluster.local."], kubernetes=[["pods", "insecure"], ["noendpoints"]], anonymised=True),
@@ -355,11 +344,9 @@ def test_objects_that_are_none(raw: str, sentence: str) -> None:
 
 # What of an object is recorded.
 
-
 LABELS = {"app": "web", "kubernetes.io/service-name": "web", "multicluster.kubernetes.io/service-name": "w"}  # fmt: skip
-META = ObjectMeta(
-    "web", "shop", "7", "3f2c", LABELS, {CHANGE_TIME: "2026-01-01T00:00:00Z", "note": "secret"}, "now"
-)  # fmt: skip
+NOTES = {CHANGE_TIME: "2026-01-01T00:00:00Z", "note": "secret"}
+META = ObjectMeta("web", "shop", "7", "3f2c", LABELS, NOTES, "now")
 OWNERS = {name: text for name, text in LABELS.items() if name != "app"}
 
 
@@ -372,9 +359,7 @@ OWNERS = {name: text for name, text in LABELS.items() if name != "app"}
         (endpoint_slice("shop/web-1", "web", "10.0.0.1"), OWNERS, {CHANGE_TIME: "2026-01-01T00:00:00Z"}),
     ],
 )  # fmt: skip
-def test_metadata(
-    found: Object, labels: dict[str, str] | None, annotations: dict[str, str] | None
-) -> None:
+def test_metadata(found: Object, labels: dict[str, str] | None, annotations: dict[str, str] | None) -> None:  # fmt: skip
     given = structs.replace(found, metadata=META)
     expected = ObjectMeta("web", "shop", "7", "", labels, annotations, "now")
     assert reduced(given) == structs.replace(found, metadata=expected)
@@ -382,7 +367,7 @@ def test_metadata(
 
 # --- the entries of a recording, from the streams of a control API ---
 
-RAW = to_raw(service("shop/web", "10.96.7.7"))
+RAW = to_raw(WEB)
 STATE = to_line(State(100.5, TIME, 1, serves=True))
 
 
@@ -419,9 +404,7 @@ def test_places_count_from_the_first_state() -> None:
     assert event.at == 1.25
     found = recorder.queried(query_of_recorder(103.0))
     assert found == RecordedQuery(2.5, TIME, "10.244.0.7", "udp", "web.", "A", "NOERROR", 0.5, "table", 60, server="dns://:53")  # fmt: skip
-    early = recorder.queried(
-        query_of_recorder(100.25)
-    )  # was answered before the state, and told after it
+    early = recorder.queried(query_of_recorder(100.25))  # answered before the state, told after it
     assert isinstance(early, RecordedQuery)
     assert early.at == 0.0
     assert recorder.watched(to_line(Gap(104.0, TIME, 7))) == Gap(3.5, TIME, 7)
@@ -492,40 +475,21 @@ def test_cut_at_any_octet_the_entries_before_are_read() -> None:
     assert set(counts) == set(range(len(RECORDED) + 1))
 
 
-@pytest.mark.parametrize(
-    ("octets", "count", "problem"),
-    [
-        pytest.param(lines(), 4, "FILE has no end after line 5: its recorder was killed, or the file was cut", id="no-end"),
-        pytest.param(lines(b'{"entry":"gap"}\n', to_line(END)), 4, "FILE is broken at line 6: it is not an entry of a recording: Object missing required field `at`", id="broken"),
-        pytest.param(lines(b'{"entry":"weather"}\n', to_line(END)), 5, "", id="unknown"),
-        pytest.param(lines(b'{"entry":"ga'), 4, "FILE was cut in the middle of an entry, at octet 1013; line 5 is the last whole one", id="cut"),
-        pytest.param(lines(to_line(END), b"more\n"), 5, "", id="after-the-end"),
-    ],
-)  # fmt: skip
-def test_where_it_ends(octets: bytes, count: int, problem: str) -> None:
-    recording = opened(octets)
+@pytest.mark.parametrize(("more", "count", "problem"), values(TABLES, "where it ends"))
+def test_where_it_ends(more: list[str], count: int, problem: str) -> None:
+    octets = b"".join(to_line(END) if each == "END" else each.encode() for each in more)
+    recording = opened(lines(octets))
     assert (len(list(recording)), recording.problem) == (count, problem)
 
 
-@pytest.mark.parametrize(
-    ("octets", "sentence"),
-    [
-        (b"", "FILE is empty, so it is not a recording"),
-        (b"hello\n", "FILE is not a recording of hsdns record"),
-        (b"\x28\xb5\x2f\xfdhello", "FILE is damaged, or was changed, after octet 0, before its first whole line"),
-        (to_octets([])[:9], "FILE was cut at octet 9, before its first whole line"),
-        (b'{"format":"x","version":1}\n', "FILE is not a recording of hsdns record"),
-        (b'{"format":"hsdns recording","version":2,"entry":7}\n', f"FILE is a recording of version 2, and hsdns {__version__} reads version 1; use the hsdns that recorded it"),
-        (b'{"format":"hsdns recording","version":1,"entry":"gap"}\n', "FILE is broken at line 1: it is not an entry of a recording: Object missing required field `at`"),
-        (b'{"format":"hsdns recording","version":1,"entry":"weather"}\n', "FILE is not a recording of hsdns record"),
-        (to_line(Header(zones=["cluster.local {"])), "FILE is broken at line 1: 'cluster.local {' is not a word of a Corefile"),
-        (to_line(Header(kubernetes=[["ttl", "30\n"]])), "FILE is broken at line 1: '30\\n' is not a word of a Corefile"),
-    ],
-)  # fmt: skip
-def test_files_that_are_no_recordings(octets: bytes, sentence: str) -> None:
+@pytest.mark.parametrize(("text", "sentence"), values(TABLES, "files that are no recordings"))
+def test_files_that_are_no_recordings(text: Any, sentence: str) -> None:
+    """A text in JSON is a line; "cut" stands for the first octets of a recording."""
+    line = text if isinstance(text, str) else f"{json.dumps(text)}\n"
+    octets = to_octets([])[:9] if line == "cut" else line.encode("latin-1")
     with pytest.raises(BadRecording) as caught:
         opened(octets)
-    assert str(caught.value) == sentence
+    assert str(caught.value) == sentence.replace("VERSION", __version__)
 
 
 def test_the_queries_of_a_file(tmp_path: Path) -> None:
@@ -536,28 +500,17 @@ def test_the_queries_of_a_file(tmp_path: Path) -> None:
         list(read_queries(str(tmp_path / "none")))
 
 
-# What is in a recording.
-
-
-WEB_SUMMARY = service("shop/web", "10.96.7.7")
-
-
 def test_summary(tmp_path: Path) -> None:
     path = tmp_path / "shop.rec"
-    entries: list[Entry] = [
-        query(0.0),
-        *recorded(upserts(WEB_SUMMARY), [deletes(WEB_SUMMARY), upserts(WEB_SUMMARY)])[:-1],
-        Gap(3.0, "", 7),
-        State(4.5, "", 0, serves=True),
-        query(60.0),
-    ]
+    begun = recorded(upserts(WEB), [deletes(WEB), upserts(WEB)])[:-1]
+    more: list[Entry] = [Gap(3.0, "", 7), State(4.5, "", 0, serves=True), query(60.0)]
+    entries: list[Entry] = [query(0.0), *begun, *more]
     path.write_bytes(to_octets(entries))
     problem = f"{path} has no end after line 9: its recorder was killed, or the file was cut"
     assert summarise(str(path)) == Summary(HEADER.began, 4.5, 3, 7, problem)
 
 
 # Lines in compressed frames, and what can be read of a file that was cut or damaged.
-
 
 # What is done with a writer: a line of a length, or a flush.
 steps = st.lists(st.integers(0, 90) | st.none(), max_size=30)
@@ -593,9 +546,7 @@ def read(octets: bytes) -> tuple[list[bytes], str]:
 
 
 @given(steps, st.data())
-def test_of_a_file_cut_at_any_octet_what_was_flushed_before_is_read(
-    done: list[int | None], data: st.DataObject
-) -> None:
+def test_of_a_file_cut_at_any_octet_what_was_flushed_before_is_read(done: list[int | None], data: st.DataObject) -> None:  # fmt: skip
     octets, lines = written(done)
     cut = data.draw(st.integers(0, len(octets)))
     found, problem = read(octets[:cut])
@@ -650,9 +601,7 @@ def test_a_line_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 WEB_SERVICE, DB_SERVICE, API_SERVICE = (service(f"shop/{name}", f"10.96.7.{at}") for at, name in enumerate(("web", "db", "api")))  # fmt: skip
 # web at the start, db after 1 s, api after 2 s, no db after 3 s
-SHOP = recorded(
-    upserts(WEB_SERVICE), [upserts(DB_SERVICE), upserts(API_SERVICE), deletes(DB_SERVICE)]
-)
+SHOP = recorded(upserts(WEB_SERVICE), [upserts(DB_SERVICE), upserts(API_SERVICE), deletes(DB_SERVICE)])  # fmt: skip
 
 
 def play(entries: list[Entry], *, speed: float = 1.0, is_paused: bool = False) -> Playback:
@@ -667,23 +616,15 @@ def names(found: Playback) -> list[str]:
 
 
 settings_of_stores = st.builds(
-    StoreSettings,
-    noendpoints=st.just(False),
-    pods=st.just(True),
-    pod_labels=st.booleans(),
-    endpoint_pod_names=st.booleans(),
-    zonal=st.booleans(),
-    multicluster=st.booleans(),
-    not_ready=st.booleans(),
-)
+    StoreSettings, noendpoints=st.just(False), pods=st.just(True), pod_labels=st.booleans(),
+    endpoint_pod_names=st.booleans(), zonal=st.booleans(), multicluster=st.booleans(), not_ready=st.booleans(),
+)  # fmt: skip
 
 
 # Making a history smaller takes minutes, more than a test may.
 @settings(max_examples=tries(12), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(strategies.histories(), settings_of_stores, st.data())
-def test_a_replay_has_the_state_that_was_recorded_after_each_event(
-    history: list[Event], chosen: StoreSettings, data: st.DataObject
-) -> None:
+def test_a_replay_has_the_state_that_was_recorded_after_each_event(history: list[Event], chosen: StoreSettings, data: st.DataObject) -> None:  # fmt: skip
     """Wherever in a history the recording begins."""
     at = data.draw(st.integers(0, len(history)))
     course = Course(make_store(chosen))
@@ -717,12 +658,13 @@ def test_steps() -> None:
     assert (found.is_paused, found.place(300.0), found.wait(300.0)) == (True, 1.0, inf)
     assert len(found.step(7, 300.0)) == 2
     assert (found.is_over, found.step(1, 300.0), found.applied) == (True, [], 3)
-
-
-def test_a_place_and_then_on() -> None:
-    found = play(SHOP)
+    found = play(SHOP)  # to a place, and then on
     found.go_to(1.5, 100.0)
     assert (found.wait(100.0), found.applied) == (0.5, 1)
+
+
+ADDED = ObjectEvent(1.0, TIME, "ADDED", to_raw(DB_SERVICE))
+BROKEN = ObjectEvent(2.0, TIME, "ADDED")
 
 
 def state_of(*objects: Object, at: float, serves: bool = True) -> list[Entry]:
@@ -731,42 +673,25 @@ def state_of(*objects: Object, at: float, serves: bool = True) -> list[Entry]:
 
 def test_of_another_state_only_the_difference_is_delivered() -> None:
     changed = service("shop/web", "10.96.9.9")
-    found = play(
-        [*state_of(WEB_SERVICE, DB_SERVICE, at=0.0), *state_of(changed, API_SERVICE, at=1.0), END]
-    )
-    events = found.due(101.0)
-    assert events == [
-        Deleted(type(DB_SERVICE)(ObjectMeta("db", "shop"))),
-        *upserts(changed, API_SERVICE),
-        Synced(),
-    ]
+    states = state_of(WEB_SERVICE, DB_SERVICE, at=0.0), state_of(changed, API_SERVICE, at=1.0)
+    found = play([*states[0], *states[1], END])
+    gone = Deleted(type(DB_SERVICE)(ObjectMeta("db", "shop")))
+    assert found.due(101.0) == [gone, *upserts(changed, API_SERVICE), Synced()]
     assert (names(found), found.applied) == (["api", "web"], 1)
 
 
-def serves(entries: list[Entry]) -> tuple[Store, Playback]:
-    found = Playback(opened(to_octets(entries)))
-    store = make_store()
-    store.apply(found.begin(0.0))
-    store.apply(found.go_to(inf, 0.0))
-    return store, found
-
-
-def test_an_object_that_is_none_ends_it() -> None:
-    event = ObjectEvent(1.0, TIME, "ADDED", to_raw(DB_SERVICE))
-    broken = ObjectEvent(2.0, TIME, "ADDED")
-    store, found = serves([*state_of(WEB_SERVICE, at=0.0), event, broken, event])
-    assert (store.serves, names(found)) == (True, ["db", "web"])
-    assert found.recording.problem.startswith(
-        "FILE is broken at line 5: an object cannot be read: "
-    )
-
-
-def test_a_first_state_that_was_cut_is_served() -> None:
-    store, found = serves(state_of(WEB_SERVICE, DB_SERVICE, at=0.0)[:-1])
-    assert (store.serves, names(found)) == (True, ["db", "web"])
-    assert found.recording.problem == "FILE has no end after line 3: its recorder was killed, or the file was cut"  # fmt: skip
-
-
-def test_nothing() -> None:
-    store, found = serves([END])
-    assert (store.serves, found.is_over, found.recording.end) == (False, True, END)
+@pytest.mark.parametrize(
+    ("entries", "serves", "found", "problem"),
+    [
+        pytest.param([*state_of(WEB_SERVICE, at=0.0), ADDED, BROKEN, ADDED], True, ["db", "web"], "FILE is broken at line 5: an object cannot be read: ", id="an object that is none"),
+        pytest.param(state_of(WEB_SERVICE, DB_SERVICE, at=0.0)[:-1], True, ["db", "web"], "FILE has no end after line 3: its recorder was killed, or the file was cut", id="a first state that was cut"),
+        pytest.param([END], False, [], "", id="nothing"),
+    ],
+)  # fmt: skip
+def test_what_ends_it(entries: list[Entry], serves: bool, found: list[str], problem: str) -> None:
+    played, store = Playback(opened(to_octets(entries))), make_store()
+    store.apply(played.begin(0.0))
+    store.apply(played.go_to(inf, 0.0))
+    assert (store.serves, names(played)) == (serves, found)
+    assert played.recording.problem.startswith(problem)
+    assert (played.is_over, played.recording.end) == (True, None if problem else END)

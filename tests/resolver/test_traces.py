@@ -49,7 +49,9 @@ SLOW = table("lookups through a forwarder, whose second query came when the firs
 LATER = table(
     "numbers of lookups through a forwarder that asked again when the forwarder had given up"
 )
-BETWEEN = Between(registry={"web.shop.svc.cluster.local": {"": ("198.51.100.1",)}})
+DB = dict.fromkeys(("", "db-0"), ("198.51.100.2",))
+WEB = {"": ("198.51.100.1",)}
+BETWEEN = Between("", {"web.shop.svc.cluster.local": WEB, "db.shop.svc.cluster.local": DB})
 ONE_EACH = {"curl", "wget-busybox", "nslookup-busybox"}  # that are started for each lookup
 ONE_ADDRESS = ("grpc-java", "grpc-python", "wget-busybox")  # that it connects to
 WITHOUT_END = ("nothing yet", "still waiting", "after 60000 milliseconds")

@@ -38,8 +38,8 @@ def read(*pieces: bytes) -> list[Request | int]:
     for piece in pieces:
         reader.feed(piece)
         try:
-            while (request := reader.take()) is not None:
-                found.append(request)
+            while (request := reader.take()) is not None or reader.has_waiting:
+                found += [request] if request is not None else []
         except Malformed as bad:
             return [*found, bad.status]
     return found
@@ -125,7 +125,7 @@ def test_endless_input_keeps_few_octets(begin: bytes, rest: bytes, readings: int
     for _ in range(readings):
         reader.feed(reading)
         try:
-            while reader.take() is not None:
+            while reader.take() is not None or reader.has_waiting:
                 pass
         except Malformed:
             pass

@@ -90,7 +90,7 @@ def _time(text: str) -> Flag:
 
 
 def _count(text: str, high: int, argument: str = "NUMBER", low: int = 1) -> Flag:
-    return Flag.of(text, argument, what="number", low=low, high=high)
+    return Flag.of(text, argument, low=low, high=high)
 
 
 def _number(name: str, text: str, argument: str, high: float, usual: float | None = 0.0) -> Flag:
@@ -490,6 +490,8 @@ def _check_together(flags: LoadFlags) -> None:
             "--external: names outside the cluster go from "
             f"{flags.through} to the nameservers of its node, which this load does not have; {_OUT}"
         )
+    if class_of(flags.through).captures and flags.nodes:
+        raise FlagError(f"--nodes: each pod has {flags.through} for itself; {_OUT}")
     if flags.churn_api and flags.conf is None:
         raise FlagError(f"--churn-api needs --conf, {_API}")
 

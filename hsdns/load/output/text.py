@@ -37,6 +37,7 @@ from hsdns.load.output.words import (
 )
 from hsdns.load.report import KneeReport, Report
 from hsdns.load.results import PropagationReport, ServerReport, VerdictReport
+from hsdns.wire import counted
 
 _LABEL: Final = 10
 MOST_NAMES: Final = 5
@@ -152,7 +153,10 @@ def _lookup_part(part: LookupPartReport, figures: str) -> str:
     for end, word in ((NONE, "without addresses"), (FAILED, "failed"), (UNFINISHED, "unfinished")):
         if part.ends[end]:
             ends.append(f"{share(part.ends[end], count)} {word}")
-    queries = [f"{part.queries} queries", f"{share(part.wasted, part.queries)} for other names"]
+    queries = [
+        counted(part.queries, "query"),
+        f"{share(part.wasted, part.queries)} for other names",
+    ]
     counts = {"sent again": part.again, "over TCP": part.over_tcp, "answered on the way": part.kept}
     queries += _counted(counts, "{count} {word}")
     queries.append(f"median {part.median_queries}, at most {part.most_queries} each")

@@ -44,9 +44,8 @@ from hsdns.rules.objects import (
 from hsdns.rules.rule import Remark
 from hsdns.wire.encode import MAX_TCP_LEN
 
-MOST_MIRRORED: Final = (
-    1000  # addresses of a subset, unless kube-controller-manager has another limit
-)
+# Addresses of a subset, unless kube-controller-manager has another limit.
+MOST_MIRRORED: Final = 1000
 
 
 @check("HS121", needs="services|endpointslices", each="services")

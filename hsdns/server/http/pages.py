@@ -350,8 +350,9 @@ NO_TOKEN: Final = (
 )
 
 
-_NOT_FOUND: Final = Response.of(404, TEXT, b"404 page not found\n")
-_NOT_ALLOWED: Final = Response.of(405, TEXT, b"method not allowed\n", [("Allow", "GET, HEAD")])
+_NOT_FOUND: Final = Response.of(
+    404, TEXT, b"404 page not found\n", [("X-Content-Type-Options", "nosniff")]
+)
 _FAILED: Final = Response.of(500, TEXT, b"internal server error\n")
 
 
@@ -402,7 +403,7 @@ class HttpConnection(Connection):
         if request is None:
             if interim := self._reader.interim():
                 transport.write(interim)
-            return False
+            return self._may_step()
         self._places.touch(self)
         self._forget_limit()
         self._answer(request)
@@ -535,8 +536,7 @@ class HttpConnection(Connection):
         """Make a response that takes longer than a step."""
         try:
             if isinstance(page, HttpPage):
-                if request.method in ("GET", "HEAD"):
-                    page.prepare()
+                page.prepare()
                 loop = asyncio.get_running_loop()
                 last = (await loop.run_in_executor(None, _made, page, request)).to(request)
             else:
@@ -602,8 +602,6 @@ class HttpConnection(Connection):
 
 
 def _made(page: HttpPage, request: Request) -> Response:
-    if request.method not in ("GET", "HEAD"):
-        return _NOT_ALLOWED
     try:
         return Response.of(*page.handler(request.target))
     except Exception:

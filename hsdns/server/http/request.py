@@ -24,6 +24,9 @@ from hsdns.http_page import TEXT
 # Octets of a request line and its headers; also of what is between the data of a body.
 MAX_HEAD: Final = 16_384
 MAX_BODY: Final = 65_536
+PIECES: Final = (
+    64  # lines, or parts of a body, in one step of a connection: a third of a millisecond
+)
 _STATUSES: Final = {"Invalid HTTP version": 505, "Pause on PRI/Upgrade": 505}
 _ABSOLUTE: Final = re.compile(r"(?i)https?://([^/?#]*)")
 
@@ -148,9 +151,14 @@ class RequestReader:
         return self._message.has_head
 
     def take(self) -> Request | None:
-        """Return the next request, if all of it has arrived; raise Malformed."""
+        """Return the next request, if all of it has arrived; raise Malformed.
+
+        None while `has_waiting` means that the next call goes on: one reads PIECES.
+        """
         message = self._message
-        while self._data:
+        for _ in range(PIECES):
+            if not self._data:
+                break
             # A head, the size of a chunk and the end of the last one end with a line; so a request ends with a piece.
             size = self._rest or self._data.find(b"\n") + 1
             if not message.has_head:
@@ -170,6 +178,8 @@ class RequestReader:
                 self._check_head()
             if message.is_complete or self._is_upgrade or self._is_too_long():
                 return self._complete()
+        else:
+            return None
         self.has_waiting = False
         return None
 

@@ -1,4 +1,5 @@
-// The DNS capture of Istio's agent on 127.0.0.53, in the namespace shop, with one Service in its registry: web.shop.
+// The DNS capture of Istio's agent on 127.0.0.53, in the namespace shop, with two Services in its registry: web.shop and
+// db.shop, which is headless and has the endpoint db-0.
 package main
 
 import (
@@ -15,6 +16,12 @@ func main() {
 	server.UpdateLookupTable(&proto.NameTable{Table: map[string]*proto.NameTable_NameInfo{
 		"web.shop.svc.cluster.local": {
 			Ips: []string{"198.51.100.1"}, Registry: "Kubernetes", Shortname: "web", Namespace: "shop",
+		},
+		"db.shop.svc.cluster.local": {
+			Ips: []string{"198.51.100.2"}, Registry: "Kubernetes", Shortname: "db", Namespace: "shop",
+		},
+		"db-0.db.shop.svc.cluster.local": {
+			Ips: []string{"198.51.100.2"}, Registry: "Kubernetes", Shortname: "db-0.db", Namespace: "shop",
 		},
 	}})
 	select {}

@@ -154,7 +154,7 @@ def test_the_idlest_processor() -> None:
 def test_agents_hear_of_changes() -> None:
     asked, (out, into), told = pod_plan(through="istio"), os.pipe(), {"a.b.svc.c": {"": ["::1"]}}
     with FileIO(out) as stdin, FileIO(into, "w") as parent:
-        sender = _pod_sender(plan(53), asked, stdin.fileno(), lambda octets: None)
+        sender = _pod_sender(plan(53, sockets=0), asked, stdin.fileno(), lambda octets: None)
         parent.write(framed(msgpack.encode(told)))
         assert (sender.wait(0), asked.registry) == ([], told)
         parent.close()

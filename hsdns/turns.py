@@ -14,10 +14,11 @@ import types
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
+import ssl
 
 # Records made in one turn, or by one call in C, whose end other threads wait for.  Thousands take milliseconds.
 AT_ONCE: Final = 256
@@ -76,3 +77,14 @@ class Timer:
 
     def _end(self) -> None:
         self._handle = self._loop.call_soon(self._call)
+
+
+class ClientContext(ssl.SSLContext):
+    """Encodes a name in ASCII itself: ssl imports a codec for all scripts first, half a megabyte."""
+
+    def wrap_bio(self, *ends: Any, **options: Any) -> ssl.SSLObject:
+        """Begin a connection to the server that `server_hostname` names."""
+        name = options.get("server_hostname")
+        if isinstance(name, str) and name.isascii():
+            options["server_hostname"] = name.encode()
+        return super().wrap_bio(*ends, **options)

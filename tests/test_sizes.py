@@ -20,7 +20,7 @@ UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
 
 # Lines with code; a line that is blank, a comment or a part of a docstring is none.
 CODE_LINES = {
-    "hsdns": 1_839,
+    "hsdns": 1_830,
     "hsdns/answer_table": 840,
     "hsdns/apiserver": 2_565,
     "hsdns/ask": 629,
@@ -44,13 +44,13 @@ CODE_LINES = {
     "hsdns/resolver": 2_756,
     "hsdns/rewriting": 389,
     "hsdns/rules": 4_768,
-    "hsdns/server": 6_911,
+    "hsdns/server": 6_916,
     "hsdns/sources": 3_453,
     "hsdns/testing": 2_091,
     "hsdns/upstream": 1_520,
-    "hsdns/wire": 1_725,
+    "hsdns/wire": 1_734,
     "loadtest": 7_972,
-    "tests": 59_335,
+    "tests": 59_337,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

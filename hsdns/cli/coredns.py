@@ -40,7 +40,7 @@ class Coredns(Command):
     """Serves a Corefile, checks it, or shows what this hsdns is."""
 
     name = ""
-    suggested = tuple(SUBCOMMANDS)
+    suggested = (*SUBCOMMANDS, "help", "version")
     bad = 1
 
     conf: str | None = flag(

@@ -83,7 +83,7 @@ WAYS = {
 def test_all_commands() -> None:
     assert list(COMMANDS) == ["hsdns", *SUBCOMMANDS]
     assert COMMANDS["hsdns"].usage == ("hsdns COMMAND [FLAG...]", "hsdns [FLAG...]")
-    assert COMMANDS["hsdns"].words == tuple(SUBCOMMANDS)
+    assert COMMANDS["hsdns"].words == (*SUBCOMMANDS, "help", "version")
     assert COMMANDS["serve"].flags == Serve.flags()
     assert [each.values[0] for each in values(TABLE, "commands")] == list(COMMANDS)
 
@@ -154,7 +154,7 @@ SERVE = next(command for command in described_commands() if command.name == "ser
 PLAIN = next(command for command in described_commands() if not command.name)
 # What stands on the line, and what is offered for its last word.  Files of the folder: Corefile and a folder "shop".
 CASES = [
-    pytest.param("", set(SUBCOMMANDS), id="commands"),
+    pytest.param("", {*SUBCOMMANDS, "help", "version"}, id="commands"),
     pytest.param("ser", {"serve"}, id="command"),
     pytest.param("-", {f"-{name}" for name in PLAIN.flags}, id="flags"),
     pytest.param("-conf ", {"Corefile", "shop/"}, id="file"),

@@ -2,7 +2,7 @@
 
 Path: handlers and query.py call another_turn() between the pieces of what takes milliseconds; eager.py, which steps the
 coroutine, then goes on with it in a task, after all that is ready.  Connections and queries that end when nothing
-arrives in time have a Timer.
+arrives in time have a Timer.  What connections to API servers and upstreams share for TLS stands here, too.
 Rule 1: no event loop is needed for a turn: what is yielded to it is what asyncio.sleep(0) yields.
 Rule 2: when a time is over, what has arrived may not have been read, because the loop was busy, or because it runs
         timers before it reads, as uvloop does.  So a Timer lets it read once more.
@@ -10,11 +10,12 @@ Rule 2: when a time is over, what has arrived may not have been read, because th
 
 from __future__ import annotations
 
+import ssl
 import types
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -76,3 +77,14 @@ class Timer:
 
     def _end(self) -> None:
         self._handle = self._loop.call_soon(self._call)
+
+
+class ClientContext(ssl.SSLContext):
+    """Encodes a name in ASCII itself: ssl imports a codec for all scripts first, half a megabyte."""
+
+    def wrap_bio(self, *ends: Any, **options: Any) -> ssl.SSLObject:
+        """Begin a connection to the server that `server_hostname` names."""
+        name = options.get("server_hostname")
+        if isinstance(name, str) and name.isascii():
+            options["server_hostname"] = name.encode()
+        return super().wrap_bio(*ends, **options)

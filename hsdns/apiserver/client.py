@@ -64,8 +64,7 @@ from hsdns.apiserver.transport import (
     read_body,
 )
 from hsdns.metrics import DEFAULT_BUCKETS, Registry
-from hsdns.turns import Timer
-from hsdns.wire.tls import ClientContext
+from hsdns.turns import ClientContext, Timer
 
 # Error messages for connections to the API server.
 #

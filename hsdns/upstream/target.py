@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from hsdns.corefile.keys import HostPort, split_host_port, split_ip_port
 from hsdns.corefile.tree import Line, Position, Token
+from hsdns.turns import ClientContext
 from hsdns.wire.name import ROOT, Name
-from hsdns.wire.tls import ClientContext
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
 

@@ -20,9 +20,9 @@ UNBOUNDED = {"hsdns/plugins", "hsdns/rules/checks"}
 
 # Lines with code; a line that is blank, a comment or a part of a docstring is none.
 CODE_LINES = {
-    "hsdns": 1_830,
+    "hsdns": 1_837,
     "hsdns/answer_table": 840,
-    "hsdns/apiserver": 2_565,
+    "hsdns/apiserver": 2_564,
     "hsdns/ask": 629,
     "hsdns/audit": 1_014,
     "hsdns/authority": 960,
@@ -48,7 +48,7 @@ CODE_LINES = {
     "hsdns/sources": 3_453,
     "hsdns/testing": 2_091,
     "hsdns/upstream": 1_520,
-    "hsdns/wire": 1_734,
+    "hsdns/wire": 1_725,
     "loadtest": 7_972,
     "tests": 59_337,
 }

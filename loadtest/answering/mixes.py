@@ -46,7 +46,8 @@ class Mix(NamedTuple):
     `fresh`: each round has different names.  `randomized`: each query has its own cookie and case.  `changes`: cluster
     events per second during the run.  `ports`: the number of ports from which drain sends, in turn.  `external`: names
     outside the cluster, which only the servers with a Corefile have.  `over`: a transport of dnsperf, `under_way`: its
-    queries at a time, or those of h2load on each connection.  Only servers with a Corefile have TLS.
+    queries at a time, or those of h2load on each connection.  Only servers with a Corefile have TLS.  `alone`: it has
+    servers of its own, as its names and those of others are more than an answer table holds.
     """
 
     key: str
@@ -61,6 +62,12 @@ class Mix(NamedTuple):
     ports: int = FEW_PORTS
     external: bool = False
     methods: tuple[str, ...] = (DRAIN, DNSPERF)
+    alone: bool = False
+
+    @property
+    def servers(self) -> tuple[int, str]:
+        """The changes per second of its servers, and what tells these from others."""
+        return self.changes, self.key if self.alone else ""
 
     @property
     def has_tls(self) -> bool:
@@ -152,7 +159,7 @@ MIXES: Final = (
         methods=(DRAIN,),
     ),
     Mix("names-1k", "A of 1,000 pods", _pods(HOT)),
-    Mix("names-100k", "A of 100,000 pods", _pods(MOST_PODS)),
+    Mix("names-100k", "A of 100,000 pods", _pods(MOST_PODS), alone=True),
     Mix("changes", "the 1,000 names while 1,000 endpoints per second change", _hot, changes=1000, methods=(DNSPERF,)),
     Mix(
         "cached",

@@ -116,7 +116,7 @@ class Run:
         self._dnsperf = dnsperf
         self._core = core
         self._stack = ExitStack()
-        self._running: dict[tuple[str, int], Server] = {}  # (program, changes)
+        self._running: dict[tuple[str, tuple[int, str]], Server] = {}  # by program and Mix.servers
         self._servers: dict[str, list[Server]] = {}  # the servers of each mix
         self._questions = {mix.key: mix.questions(cluster, Random(_SEED)) for mix in mixes}
         self._packets: dict[str, list[bytes]] = {}
@@ -178,12 +178,13 @@ class Run:
     def _start(self) -> None:
         programs = [each for each in self._programs if each.key not in REPLAYING]
         for program in programs:
-            for changes in sorted({mix.changes for mix in self._mixes if supports(program, mix)}):
+            for of in sorted({mix.servers for mix in self._mixes if supports(program, mix)}):
                 self._progress.log(f"starting {program.title}")
-                name = f"{program.key}-{changes}"
+                changes, alone = of
+                name = f"{program.key}-{alone or changes}"
                 server = Server(self._settings, program, name, changes=changes)
                 try:
-                    self._running[program.key, changes] = self._stack.enter_context(server)
+                    self._running[program.key, of] = self._stack.enter_context(server)
                 except BenchmarkError as error:
                     self.missing.append(f"{program.title} does not start: {error}")
                     break
@@ -196,7 +197,7 @@ class Run:
         line = self._servers[mix.key] = []
         programs = [program for program in self._programs if supports(program, mix)]
         for program in programs:
-            server = self._running.get((program.key, mix.changes))
+            server = self._running.get((program.key, mix.servers))
             if server is None:  # it replays, or did not start
                 continue
             what = f"{mix.key}: warming {program.title} up"
@@ -227,7 +228,7 @@ class Run:
             line.insert(0, self._stack.enter_context(server))
 
     def _pause_changing(self) -> None:
-        for (_, changes), server in self._running.items():
+        for (_, (changes, _)), server in self._running.items():
             if changes:
                 server.pause()
 

@@ -136,8 +136,8 @@ def _plain(report: Report, *, colour: bool) -> list[str]:
     counts = {level: sum(each.level == level for each in report.findings) for level in LEVELS}
     found = ", ".join(counted(each, level) for level, each in counts.items() if each)
     is_unseen = report.unread and not report.objects
-    found = found or ("nothing was checked" if is_unseen else "nothing found")
     where = f"{_some(report.objects, 'object')} of {_some(report.files, 'file')}"
+    found = "nothing was checked" if is_unseen else f"{found or 'nothing found'} in {where}"
     more = []
     if report.below:
         more.append(f"{counted(report.below, 'finding')} below the --level")
@@ -149,7 +149,7 @@ def _plain(report: Report, *, colour: bool) -> list[str]:
         more.append(f"{len(report.unread)} not checked")
     if lines:
         lines.append("")
-    lines.append(f"{found} in {where}" + (f" ({', '.join(more)})" if more else ""))
+    lines.append(found + (f" ({', '.join(more)})" if more else ""))
     repaired = sum(each.remark.edit is not None for each in report.findings)
     if repaired:
         lines.append(f"{_REPAIRED} {repaired} can be repaired with --fix")

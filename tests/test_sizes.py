@@ -49,7 +49,7 @@ CODE_LINES = {
     "hsdns/testing": 2_091,
     "hsdns/upstream": 1_520,
     "hsdns/wire": 1_725,
-    "loadtest": 7_977,
+    "loadtest": 7_979,
     "tests": 59_337,
 }
 

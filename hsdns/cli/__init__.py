@@ -106,8 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
-        is_known = words[1:2] == [] or words[1] in SUBCOMMANDS  # else it is refused as without "help"
-        words = [*words[1:], *(["-h"] if is_known else [])]
+        of = words[1:]  # an unknown one is refused as without "help"
+        words = of if of and of[0] not in SUBCOMMANDS else [*of, "-h"]
     elif words[:1] in (["version"], ["-V"]):
         words[0] = "--version"
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"

@@ -53,11 +53,13 @@ class _Seen(NamedTuple):
 
 
 class Unseen:
-    """Services by number; times are those of one clock, in seconds."""
+    """Services by number, with the addresses that each had before; times are those of one clock, in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Mapping[int, Iterable[str]]) -> None:
         self._due: dict[int, float] = {}
-        self._seen: dict[int, _Seen] = {}  # the answer to the latest query
+        self._seen = {  # the answer to the latest query
+            service: _Seen(-math.inf, frozenset(addresses)) for service, addresses in before.items()
+        }
 
     def __bool__(self) -> bool:
         return bool(self._due)
@@ -76,13 +78,12 @@ class Unseen:
 
     def take(self, service: int, asked: float, addresses: frozenset[str]) -> None:
         """Take the answer to a query that was sent at `asked`."""
-        before = self._seen.get(service)
-        if before is not None and asked < before.asked:
+        before = self._seen[service]
+        if asked < before.asked:
             return
         self._seen[service] = _Seen(asked, addresses)
         due = self._due.get(service)
-        is_shown = before is not None and addresses != before.addresses
-        if due is not None and asked >= due and is_shown:
+        if due is not None and asked >= due and addresses != before.addresses:
             del self._due[service]
 
 
@@ -248,7 +249,7 @@ class Judge(threading.Thread):
         self._queries = [*map(question, self._names)]
         self._waiting: deque[Answer] = deque()
         self._sent: dict[tuple[int, int], tuple[int, float]] = {}
-        self._unseen = Unseen()
+        self._unseen = Unseen({})
         self._scheduled = 0
         self._step = math.ceil(rate / TIMED)
         if among % self._step:
@@ -280,6 +281,7 @@ class Judge(threading.Thread):
         first = self._api.first_change()
         self._origin, self._index = first.time, int(first.service.removeprefix("web-"))
         timed = range(self._index % self._step, self._among, self._step)
+        self._unseen = Unseen({int(each.removeprefix("web-")): of for each, of in before.items()})
         self.history = History(before, [f"web-{index}" for index in timed])
         feeder = threading.Thread(target=self._feed, daemon=True)
         feeder.start()

@@ -336,7 +336,7 @@ def test_all_servers_have_the_same_cluster() -> None:
 @pytest.mark.parametrize(("answers", "expected"), columns(TABLES, "a change that is due at 1"))
 def test_a_change_that_is_due_at_1(answers: str, expected: str) -> None:
     """The times of queries and the last number of the address in their answers."""
-    unseen = Unseen()
+    unseen = Unseen({7: ["10.0.0.0"]})
     unseen.add(7, 1.0)
     for asked, number in (each.split(":") for each in answers.split()):
         unseen.take(7, float(asked), frozenset({f"10.0.0.{number}"}))

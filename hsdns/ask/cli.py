@@ -101,10 +101,10 @@ def servers_to_ask(
     *,
     runs_code: bool = True,
 ) -> Asked:
-    """The servers of -server, else the one that runs, else that of resolv.conf, which standard error says.
+    """The servers of --server, else the one that runs, else that of resolv.conf, which standard error says.
 
     With `word`, which a person means, those of the current context of a kubeconfig come before resolv.conf.  In a pod
-    that has them anyway.  `port` is -p, `control` -control.  Raise OperatorError.
+    that has them anyway.  `port` is -p, `control` --control.  Raise OperatorError.
     """
     from hsdns.ask.names import DOMAIN
 
@@ -340,7 +340,7 @@ def _query(word: str) -> Query:
 
 
 def read_servers(words: Sequence[str], port: int = PORT) -> list[tuple[str, int]]:
-    """The addresses and ports of -server, ADDRESS or ADDRESS:PORT; raise FlagError."""
+    """The addresses and ports of --server, ADDRESS or ADDRESS:PORT; raise FlagError."""
     from hsdns.corefile.keys import split_ip_port
 
     found = []

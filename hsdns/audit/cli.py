@@ -1,4 +1,4 @@
-"""`hsdns audit -server ADDRESS...`: whether servers answer every name of a cluster as its objects define.
+"""`hsdns audit --server ADDRESS...`: whether servers answer every name of a cluster as its objects define.
 
 Path: argv -> here -> servers.py (sends queries) -> audit/report.py -> standard output.
 Rule 1: exit status 0: all answers are right; 1: some are not; 2: bad input, no cluster, no server, or an interrupted

@@ -16,6 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from hsdns.cli.command import Command
 
 # By what a person wants to do: the name of a command -> what it does, and the words after it in an example.
@@ -102,8 +104,15 @@ def _is_a_person() -> bool:
     )
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End what runs at once: asyncio would put its own handler in place of Python's, which waits for the next await."""
+    raise KeyboardInterrupt
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
+    if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
         of = words[1:]  # an unknown one is refused as without "help"

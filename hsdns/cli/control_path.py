@@ -28,7 +28,7 @@ class ControlPathError(Exception):
 
 
 def address_of(control: str) -> HostPort | None:
-    """The address and port in -control; None for a path."""
+    """The address and port in --control; None for a path."""
     return None if "/" in control else split_host_port(control)
 
 

@@ -70,9 +70,9 @@ def configure(
     *,
     runs_code: bool = True,
 ) -> tuple[Configuration, Problems]:
-    """Set up the Corefile of -conf, or the built-in one, and keep its tree; raise CorefileError or OSError.
+    """Set up the Corefile of --conf, or the built-in one, and keep its tree; raise CorefileError or OSError.
 
-    `objects` are the words of -source, `forward` those of -forward; `text` replaces the built-in Corefile.
+    `objects` are the words of --source, `forward` those of --forward; `text` replaces the built-in Corefile.
     """
     problems = Problems()
     log = logging.getLogger("hsdns")

@@ -145,7 +145,7 @@ class ServerCommand(Command):
     control: str | None = flag(None, CONTROL)
 
     def server(self) -> RunningServer:
-        """The server of -control, or without it the only one that runs; raises the same as find()."""
+        """The server of --control, or without it the only one that runs; raises the same as find()."""
         return looking_at(self.control)
 
     @classmethod
@@ -174,7 +174,7 @@ class Dashboard(ServerCommand):
 
 
 def looking_at(control: str | None) -> RunningServer:
-    """The server of -control, or the only one that runs, which standard error names; raises the same as find()."""
+    """The server of --control, or the only one that runs, which standard error names; raises the same as find()."""
     server = find(control)
     if control is None:
         complain(f"looking at the server with process ID {server.pid}, at {server.path}")

@@ -1,7 +1,7 @@
 """`hsdns serve`: a DNS server for a simulated cluster, described by manifests or generated.
 
 Path: argv -> here -> cli/launch.py.
-Without -conf it serves a small built-in Corefile, and without -source the demo cluster in the package.
+Without --conf it serves a small built-in Corefile, and without --source the demo cluster in the package.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ON_PURPOSE: Final = (
     "Names in the namespace broken fail on purpose; hsdns doctor broken --source demo explains why."
 )
 VARIABLE: Final = "HSDNS_LISTEN"  # the default of -listen, which the image sets to all addresses
-# The parts of a Corefile that correspond to flags that exclude -conf.
+# The parts of a Corefile that correspond to flags that exclude --conf.
 IN_A_COREFILE: Final = {"listen": "bind", "forward": "forward", "log": "log"}
 
 

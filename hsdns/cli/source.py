@@ -1,15 +1,15 @@
-"""The Corefile that `hsdns serve` and `hsdns names` use without -conf, made from their flags.
+"""The Corefile that `hsdns serve` and `hsdns names` use without --conf, made from their flags.
 
 Path: cli/serve.py, cli/names.py -> here -> cli/launch.py.
 Rule 1: without -forward the block has the cluster's zones only, so that other names are REFUSED; a second block refuses
-        them too, and logs them, with -log.  With -forward one block is for all names.
+        them too, and logs them, with -log.  With --forward one block is for all names.
 Rule 2: for the replay of a recording it has the zones and properties of the recorded block.  The file is not trusted,
         so only properties that shape answers are used.
 Rule 3: values of flags are checked here, so that an error names the flag and not a Corefile that the user has not seen.
 
 The demo cluster: the manifests in `hsdns/demo/`, which come with hsdns.
 
-The flag `-source` of the subcommands: its words, standard input, and missing sources:
+The flag `--source` of the subcommands: its words, standard input, and missing sources:
 Rule: standard input is read before anything is started, so that Ctrl-C ends the wait for it.
 """
 
@@ -145,7 +145,7 @@ def listen_hosts(text: str, flag: str, interfaces: Interfaces) -> tuple[str, ...
 
 
 def check_upstreams(words: Sequence[str]) -> None:
-    """Raise FlagError for a word of -forward that is not a server."""
+    """Raise FlagError for a word of --forward that is not a server."""
     from hsdns.upstream.target import read_upstreams
 
     for word in words:
@@ -158,7 +158,7 @@ def check_upstreams(words: Sequence[str]) -> None:
 
 
 def corefile_source(conf: object, text: str) -> CorefileSource:
-    """The source of the Corefile: -conf, or the built-in one with `text`."""
+    """The source of the Corefile: --conf, or the built-in one with `text`."""
     from hsdns.cli.launch import CorefileSource
 
     if conf is None:
@@ -201,7 +201,7 @@ class SourceOptions(Command):
     conf: str | None = flag(None, CONF)
 
     def objects(self) -> tuple[Token, ...] | None:
-        """The words of -source, None without it; raise FlagError."""
+        """The words of --source, None without it; raise FlagError."""
         return None if self.source is None else source_tokens(self.source, self.conf)
 
 
@@ -222,7 +222,7 @@ class SourceCommand(SourceOptions):
         return super().objects()
 
     def cluster(self) -> tuple[Token, ...] | None:
-        """The words of a source, None with -conf alone; by default the cluster of this pod or of the kubeconfig.
+        """The words of a source, None with --conf alone; by default the cluster of this pod or of the kubeconfig.
 
         Raise FlagError.
         """
@@ -238,7 +238,7 @@ class ClusterCommand(SourceCommand):
     def found(self) -> RunningServer | tuple[Token, ...] | None:
         """What the flags name, else the running server, else the cluster of this pod or of the kubeconfig.
 
-        A server, or the words of a source, None with -conf alone.  Raise FlagError or ServerError.
+        A server, or the words of a source, None with --conf alone.  Raise FlagError or ServerError.
         """
         from hsdns.cli import running_server
 
@@ -349,7 +349,7 @@ def find_kubeconfig(given: str = "", context: str = "") -> tuple[str, str]:
 
 
 def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
-    """Return the words of `-source`; read standard input if they name it.  Raise FlagError; `conf` is that flag."""
+    """Return the words of `--source`; read standard input if they name it.  Raise FlagError; `conf` is that flag."""
     if words == [DEMO]:
         expect_demo()
         words = ["manifests", str(demo_folder())]
@@ -367,7 +367,7 @@ def source_tokens(words: list[str], conf: str | None) -> tuple[Token, ...]:
 
 
 def recorded_header(objects: Sequence[Token] | None) -> Header | None:
-    """The header of the recording in -source; None without one, or if check_sources() will refuse it."""
+    """The header of the recording in --source; None without one, or if check_sources() will refuse it."""
     if not objects or objects[0].text != "replay" or len(objects) == 1:
         return None
     from hsdns.recording.reader import BadRecording, Recording

@@ -1,7 +1,7 @@
 """`hsdns wait NAME [TYPE]`: returns when DNS has the expected answer, for scripts and CI.
 
 Path: argv -> here -> ask/question.py (sends queries), load/cli/cluster.py (right answers) -> standard output.
-Rule 1: with -source, -conf or -context it waits until each server's answer matches the objects, and if these mean a
+Rule 1: with --source, --conf or --context it waits until each server's answer matches the objects, and if these mean a
         name that does not exist, such as that of a Pod that is Pending, until it exists; with -count for that number of
         records; without these flags for one record or more.
 Rule 2: exit status 0: all servers have the answer; 1: not in time; 2: bad input, or the cluster could not be read.

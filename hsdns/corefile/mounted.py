@@ -1,6 +1,6 @@
 """A Corefile in a ConfigMap, and the files that it imports: other values of it, and of ConfigMaps mounted beside it.
 
-Path: judging.py (manifests, a dump, -conf) and cli/offline.py (a cluster) -> corefiles() -> parse().
+Path: judging.py (manifests, a dump, --conf) and cli/offline.py (a cluster) -> corefiles() -> parse().
 Rule 1: where a Pod mounts the ConfigMap of the Corefile, its files are where its volumes have them.  Without one, each
         ConfigMap of the namespace may be mounted in any folder beside it.
 Rule 2: what no known ConfigMap has is in `unknown`: it counts as empty or, for a server, is looked for on the disk.

@@ -1,4 +1,4 @@
-"""`hsdns doctor -against CONTEXT|FILE`: how the Services of two clusters differ.
+"""`hsdns doctor --against CONTEXT|FILE`: how the Services of two clusters differ.
 
 Path: cli.py (two dumps) -> here -> rules/drift.py -> lint/drift.py -> standard output.
 Rule 1: the exit status is 0 without differences, 1 with some, 2 if the Services of a side could not be read, or an

@@ -2,8 +2,8 @@
 
 Path: argv -> here -> sources/cluster_dump.py (a cluster) and servers.py (its DNS), or a file ->
 rules/diagnosis.py -> standard output.
-Rule 1: the cluster is read once, and the dump is checked: a dump from -save gives the same findings with -source.
-        The answers of the DNS servers are in the dump; with -source no queries are sent.
+Rule 1: the cluster is read once, and the dump is checked: a dump from --save gives the same findings with --source.
+        The answers of the DNS servers are in the dump; with --source no queries are sent.
 Rule 2: the exit status is 0 without findings at or over -level, 1 with some, 2 if Services, EndpointSlices or Pods
         could not be read.
 Rule 3: nothing is written to the cluster, and no Secret and no environment variable is read.
@@ -263,7 +263,7 @@ class Doctor(ReadingCommand):
                 file.write(dump.encode())
 
     def _files(self, source: Sequence[str]) -> Sequence[tuple[str, bytes]]:
-        """The names and the contents of the files of -source; raise FlagError."""
+        """The names and the contents of the files of --source; raise FlagError."""
         from hsdns.cli.source import demo_manifests
         from hsdns.lint.cli import read_paths
 
@@ -571,7 +571,7 @@ class PodView(NamedTuple):
 
 
 def pod_view(options: Doctor) -> PodView | None:
-    """The view for -from and -image, None without them; raise FlagError."""
+    """The view for --from and --image, None without them; raise FlagError."""
     path = options.from_
     if path is None:
         if "image" in options.given:

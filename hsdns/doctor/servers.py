@@ -121,7 +121,7 @@ class NotAsked(Exception):
 
 
 def given_servers(words: Sequence[str]) -> list[DnsServer]:
-    """The servers of -server; raise FlagError."""
+    """The servers of --server; raise FlagError."""
     return [DnsServer(GIVEN, "--server", host, port) for host, port in read_servers(words)]
 
 

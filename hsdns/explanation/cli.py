@@ -1,6 +1,6 @@
 """`hsdns explain NAME [TYPE]`: why a name has its answer, or none.
 
-Path: argv -> here -> /v1/explain of a running server, or with -source or -conf the plugins of the Corefile, started
+Path: argv -> here -> /v1/explain of a running server, or with --source or --conf the plugins of the Corefile, started
 without ports -> standard output.
 Rule 1: a running server explains what it answers; a source, a Corefile or a cluster is read here.
 Rule 2: the exit status is 0 for a name that resolves, 1 for one that does not or that leads nowhere, 2 if that is
@@ -135,7 +135,7 @@ class AskerCommand(ClusterCommand):
 
     @property
     def pod(self) -> str:
-        """NAMESPACE/POD of -from, "" without it."""
+        """NAMESPACE/POD of --from, "" without it."""
         kind, slash, name = self.from_.partition("/")
         if kind.lower() in PODS:
             return f"{self.namespace or NAMESPACE}/{name}"
@@ -152,7 +152,7 @@ class AskerCommand(ClusterCommand):
 
     @property
     def word(self) -> Word:
-        """What the first word names; a Service and a Pod are by default in the namespace of -from.  Raise BadWord."""
+        """What the first word names; a Service and a Pod are by default in the namespace of --from.  Raise BadWord."""
         found = read_word(self.name_and_type()[0], self.namespace)
         return found._replace(namespace=found.namespace or self.pod.partition("/")[0])
 
@@ -248,7 +248,7 @@ class Explain(AskerCommand):
         return self.asking()
 
     def _server(self) -> tuple[str, int] | None:
-        """The address and the port of -server; raise FlagError."""
+        """The address and the port of --server; raise FlagError."""
         from hsdns.ask.cli import read_servers
 
         if self.server is None:

@@ -160,7 +160,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     the objects mean a name to exist, and to lead somewhere, that does not.  `blind` says what could
     not be read.  `needed` is the smallest set of changes with which a missing name exists, empty if there is none.
     `reading` has the parts of the name by their meaning.  `history` has the last changes of the name, the newest first;
-    only a running server has any.  `asked` is the server of `-server`.
+    only a running server has any.  `asked` is the server of `--server`.
     `table` says whether the answer table stores the reply and has it now; empty without a server.  `inTable` has its
     entries now, null without a server.  `keepSeconds` is how long other caches may still send the reply after a change.
     `asker` is set if a program's lookup was explained; `name` is then the name that the program looked up.

@@ -1,9 +1,9 @@
-"""The output of `-against`: one line for each difference, and how much was compared.
+"""The output of `--against`: one line for each difference, and how much was compared.
 
 Path: doctor/cli.py (two dumps), lint/cli.py (two sets of files) -> here -> rules/drift.py -> standard output.
 Rule: the exit status is 0 without differences, 1 with some, 2 if something could not be read or compared.
 
-`hsdns lint PATH... -against PATH`: the differences between the Services of two sets of files:
+`hsdns lint PATH... --against PATH`: the differences between the Services of two sets of files:
 Rule: the exit status is 0 without differences, 1 with some, 2 if something could not be read or compared.
 """
 

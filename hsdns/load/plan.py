@@ -1,6 +1,6 @@
 """The plan of a run: the servers that it loads, and what the process that sends gets for each, in one message.
 
-Path: cli/settings.py reads -server -> here; cli/load.py makes the plan -> send/process.py -> send/loop.py.
+Path: cli/settings.py reads --server -> here; cli/load.py makes the plan -> send/process.py -> send/loop.py.
 Rule 1: without -tls-name, the certificate is verified for the server's address.
 Rule 2: a server is `NAME=ADDRESS:PORT`; the default name is address and port, the default port is that of -p.
 Rule 3: an address that is neither loopback nor private is refused unless -i-own-this names it, and a schedule above the
@@ -224,7 +224,7 @@ class Target(NamedTuple):
 
 
 def read_targets(words: Sequence[str], port: int, owned: Sequence[str]) -> list[Target]:
-    """Read the words of -server; raise LoadError, also for addresses that may not be the user's."""
+    """Read the words of --server; raise LoadError, also for addresses that may not be the user's."""
     found: dict[str, Target] = {}
     for word in words:
         name, equals, place = word.rpartition("=")

@@ -1,4 +1,4 @@
-"""`hsdns record FILE`: records a running server, for `-source replay FILE`.
+"""`hsdns record FILE`: records a running server, for `--source replay FILE`.
 
 Path: argv -> here -> running_server.py (/v1/watch, /v1/queries) -> Recorder -> RecordingWriter -> the file.
 Rule 1: the file is created once the server has sent its first line, readable only by this user; an existing file is not

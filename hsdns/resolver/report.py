@@ -1,4 +1,4 @@
-"""A lookup as data, for `hsdns resolve -o json` and `hsdns explain -from ... -o json`.
+"""A lookup as data, for `hsdns resolve -o json` and `hsdns explain --from ... -o json`.
 
 Path: the trace of a lookup -> here -> resolver/report.py, explanation/report.py.
 Rule: fields are only added; a time is in seconds since the start of the lookup.

@@ -1,6 +1,6 @@
 """The source `replay FILE [NAME=VALUE...]`: a recording of `hsdns record`, with its changes at their times.
 
-Path: the Corefile property `source replay FILE`, and -source -> here -> recording/playback.py -> deliver.
+Path: the Corefile property `source replay FILE`, and --source -> here -> recording/playback.py -> deliver.
 Rule 1: a file that cannot be replayed at all is an error; the intact part of a truncated or damaged file is served, and
         a warning says where it ends.
 Rule 2: after the last change, its state is still served.

@@ -13,7 +13,10 @@ from typing import Final, Self
 MAX_NAME_LEN: Final = 255  # RFC 1035 section 2.3.4
 MAX_LABEL_LEN: Final = 63
 
-_ESCAPED: Final = frozenset(b'."();@$\\')
+# How an octet is written where it is not written as itself.
+_ESCAPES: Final = {each: f"\\{each:03d}" for each in range(256) if not 0x20 < each < 0x7F} | {
+    ord(each): f"\\{each}" for each in '."();@$\\'
+}
 
 
 class Name:
@@ -108,7 +111,7 @@ class Name:
         if wire == b"\0":
             return "."
         while length := wire[at]:
-            parts.append(_label_to_text(wire[at + 1 : at + 1 + length]))
+            parts.append(wire[at + 1 : at + 1 + length].decode("latin-1").translate(_ESCAPES))
             at += 1 + length
         return ".".join(parts) + "."
 
@@ -129,19 +132,6 @@ _LENGTHS: Final = [bytes((length,)) for length in range(256)]
 def labels_to_wire(labels: Iterable[bytes]) -> bytes:
     """Labels in wire form, without the root's."""
     return b"".join([_LENGTHS[len(label)] + label for label in labels])
-
-
-def _label_to_text(label: bytes) -> str:
-    if label.isalnum():
-        return label.decode()
-    return "".join(
-        f"\\{chr(octet)}"
-        if octet in _ESCAPED
-        else chr(octet)
-        if 0x20 < octet < 0x7F
-        else f"\\{octet:03d}"
-        for octet in label
-    )
 
 
 def _unescape(text: str) -> list[bytes]:

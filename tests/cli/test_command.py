@@ -350,9 +350,23 @@ def test_a_closed_standard_output_is_no_error() -> None:
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
-def test_ctrl_c_before_a_command_runs() -> None:
-    """It is ended by the signal, without a traceback."""
-    raises = "def find_command(name): raise KeyboardInterrupt"
-    words = [sys.executable, "-c", f"from hsdns import cli\n{raises}\ncli.find_command = find_command\ncli.main(['top'])"]  # fmt: skip
+INTERRUPTED = """
+import asyncio, signal, sys
+from hsdns import cli
+def find_command(name):
+    async def run():
+        signal.raise_signal(signal.SIGINT)
+        sys.exit(3)  # the work that goes on without an await
+    asyncio.run(run())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["hsdns", "top"]
+cli.find_command = find_command
+cli.main()
+"""
+
+
+def test_ctrl_c_ends_a_command_at_once() -> None:
+    """It is ended by the signal, without a traceback, and not at the next await."""
+    words = [sys.executable, "-c", INTERRUPTED]
     ended = subprocess.run(words, stderr=subprocess.PIPE, timeout=20, check=False)
     assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")

@@ -378,7 +378,7 @@ def test_objects_are_those_of_the_job() -> None:
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"ghcr.io/hsdns/hsdns:{__version__}"
     container["image"] = "ghcr.io/hsdns/hsdns"
-    assert container["args"].pop() == f"-fail-if={defaults['$FAIL_IF']}"
+    assert container["args"].pop() == f"--fail-if={defaults['$FAIL_IF']}"
     assert Load.parse(container["args"][1:]) is not None
     assert sorted(map(plain, made["1"])) == sorted(map(plain, there))
     *_, measured = (each for step in config["steps"] for each in step.get("measurements", ()))

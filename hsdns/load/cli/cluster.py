@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from hsdns.server.runtime import ServerRuntime
     from hsdns.wire.message import Query
 
-_SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to -server anyway
+_SERVER: Final = "192.0.2.53"  # in the resolv.confs; queries go to --server anyway
 PODS_OF_NODE: Final = 110  # the kubelet's maxPods
 PATIENCE: Final = 60.0  # seconds for the cluster
 SILENT: Final = 3.0  # seconds of the preparation after which its steps are told

@@ -1,6 +1,6 @@
 """All paths of the control API.
 
-Path: lifecycle.py gives pages() to each address that `control` or -control names; server/http/pages.py sends them.
+Path: lifecycle.py gives pages() to each address that `control` or --control names; server/http/pages.py sends them.
 Rule: ROUTES is the only list of paths.  A new path needs a row here and a path in
       docs/openapi.yaml.  A change that an old client would misread gets a path below /v2/, and the path below /v1/
       stays.

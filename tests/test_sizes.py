@@ -27,7 +27,7 @@ CODE_LINES = {
     "hsdns/audit": 1_014,
     "hsdns/authority": 960,
     "hsdns/causes": 1_225,
-    "hsdns/cli": 3_085,
+    "hsdns/cli": 3_090,
     "hsdns/cluster": 4_914,
     "hsdns/corefile": 1_359,
     "hsdns/doctor": 1_411,
@@ -48,9 +48,9 @@ CODE_LINES = {
     "hsdns/sources": 3_453,
     "hsdns/testing": 2_091,
     "hsdns/upstream": 1_520,
-    "hsdns/wire": 1_725,
+    "hsdns/wire": 1_716,
     "loadtest": 7_979,
-    "tests": 59_337,
+    "tests": 59_349,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -41,7 +41,7 @@ CODE_LINES = {
     "hsdns/load": 9_789,
     "hsdns/plugins": 8_089,
     "hsdns/recording": 1_094,
-    "hsdns/resolver": 2_756,
+    "hsdns/resolver": 2_754,
     "hsdns/rewriting": 389,
     "hsdns/rules": 4_768,
     "hsdns/server": 6_916,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_520,
     "hsdns/wire": 1_716,
     "loadtest": 7_979,
-    "tests": 59_349,
+    "tests": 59_389,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

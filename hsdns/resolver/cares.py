@@ -167,7 +167,8 @@ class CAres(Model):
                 if answer.is_closed:
                     again = [each for each in running.values() if each.port == packet.port]
                     self._fail(query.server)
-                    del self._sockets["tcp", query.server]
+                    # The lookup of the other type may have closed it already.
+                    self._sockets.pop(("tcp", query.server), None)
                     error = NO_CONTACT
                 else:
                     self._note(query)

@@ -90,17 +90,15 @@ class Musl(Model):
         connections: dict[str, int] = {}
         next_round = self.now
         budget = 0
-        while len(taken) < len(qids):
+        while len(taken) < len(qids) and self.now < end - ROUNDING:
             if self.now >= next_round - ROUNDING:
-                if self.now >= end - ROUNDING:
-                    break
                 for rrtype, qid in qids.items():
                     if rrtype not in taken and rrtype not in connections.values():
                         for server in range(len(self.conf.nameservers)):
                             self.send("udp", server, port, qid, rrtype, name)
                 next_round = self.now + interval
                 budget = 2 * len(qids)
-            arrival = yield min(next_round, end)
+            arrival = yield next_round  # also past the end, as it polls
             if arrival is None:
                 continue
             packet, answer = arrival

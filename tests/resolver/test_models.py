@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsdns.resolver import MODELS, looks_up, model_of
 from hsdns.resolver.cares import CAres
 from hsdns.resolver.forwarders import FORWARDERS
 from hsdns.resolver.forwarders.forwarder import Between
-from hsdns.resolver.model import CLOSED, Answer, Fate, Model, Packet, Trace, candidates, within
+from hsdns.resolver.model import (
+    CLOSED,
+    Answer,
+    Arrival,
+    Fate,
+    Model,
+    Packet,
+    Trace,
+    VirtualTransport,
+    candidates,
+    look_up,
+    within,
+)
 from hsdns.resolver.resolv_conf import Reader, read_resolv_conf
 from hsdns.wire.iana import Rcode, RRType, rcode_from_text, type_from_text, type_to_text
 from tests.resolver.test_traces import ALL, MODEL_OF, PROGRAMS
@@ -76,6 +91,41 @@ def test_what_a_silent_server_costs_at_any_time(resolver: str) -> None:
     assert len({*costs}) == 1
     if resolver == "grpc-core":  # each of its lookups has a channel of its own
         assert [*costs[:1], cost(models[0], 40.0)] == [2.7, 2.7]
+
+
+class LateTransport(VirtualTransport):
+    """A loop that comes late: a reply may be taken before a wait that was over up to two seconds earlier."""
+
+    turns = 0
+
+    async def receive(self, until: float | None) -> Arrival | None:
+        """Take the next reply, or end the wait at its time."""
+        self.turns += 1
+        assert self.turns < 5000, "it waits for a time that has come, without end"
+        is_reply = until is not None and self._arriving and self._arriving[0][0] <= until + 2
+        return await super().receive(None if is_reply else until)
+
+
+@pytest.mark.parametrize(
+    ("resolver", "through"),
+    [*((each, "") for each in MODELS), *(("musl", each) for each in FORWARDERS)],
+)
+@given(seed=st.integers(0, 1 << 30))
+def test_a_late_loop_ends(resolver: str, through: str, seed: int) -> None:
+    random = Random(seed)
+    fates = {"udp": Answer(tc=True), "tcp": CLOSED}
+
+    async def fate(packet: Packet) -> Fate:
+        answer = random.choice(
+            (OK, Answer(Rcode.NXDOMAIN), Answer(Rcode.SERVFAIL), fates[packet.transport])
+        )
+        return (random.uniform(0, 6), answer) if random.random() < 0.8 else None
+
+    attempts = random.randrange(1, 5)
+    text = f"{KUBE}options timeout:1 attempts:{attempts}\n"
+    model = model_of(resolver, text, random, Between(through))
+    types = model.types[:2] or BOTH
+    asyncio.run(look_up(model, "web.shop", types, LateTransport(fate, random.uniform(0, 9))))
 
 
 def test_within() -> None:

@@ -38,7 +38,7 @@ CODE_LINES = {
     "hsdns/faults": 1_771,
     "hsdns/gotemplate": 915,
     "hsdns/lint": 538,
-    "hsdns/load": 9_789,
+    "hsdns/load": 9_794,
     "hsdns/plugins": 8_089,
     "hsdns/recording": 1_094,
     "hsdns/resolver": 2_754,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_520,
     "hsdns/wire": 1_716,
     "loadtest": 7_979,
-    "tests": 59_389,
+    "tests": 59_399,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

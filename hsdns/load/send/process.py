@@ -124,6 +124,7 @@ def _first(pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 
 _PIPE: Final = 1 << 20  # octets
+STUCK: Final = 10.0  # seconds that a process may take to end
 _SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ
 _SET_TIMER_SLACK: Final = 29  # PR_SET_TIMERSLACK
 _SLACK: Final = 1_000  # nanoseconds
@@ -142,6 +143,7 @@ class ChildProcess:
         self.process, self._stdin, self._stdout = process, process.stdin, process.stdout
         self._frames = Frames()
         self._plan = plan
+        self._stopped = float("inf")  # when it was first told to end
 
     def __enter__(self) -> Self:
         return self
@@ -181,9 +183,12 @@ class ChildProcess:
             yield END, b""
 
     def stop(self) -> None:
-        """End it; its remaining messages can be read."""
+        """End it; its remaining messages can be read.  Called again after STUCK seconds, kill it."""
         with suppress(OSError):
             self._stdin.close()
+        self._stopped = min(self._stopped, now := time.monotonic())
+        if now - self._stopped > STUCK:
+            self.process.kill()
 
 
 class SenderProcess(ChildProcess):

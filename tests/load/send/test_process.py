@@ -34,6 +34,7 @@ from hsdns.load.plan import DOH, DOT, GET, TCP, Plan, StreamPlan
 from hsdns.load.pods import Target
 from hsdns.load.questions import order
 from hsdns.load.schedule import POISSON, Schedule, Stage
+from hsdns.load.send import process
 from hsdns.load.send.probe import probe
 from hsdns.load.send.process import (
     PIECE,
@@ -72,23 +73,23 @@ class Told:
         self.lookups = LookupsReport()
         self.questions: set[str] = set()
         self.connections = ConnectionsReport()
-        with SenderProcess(of, cpu) as process:
-            process.prepare()
+        with SenderProcess(of, cpu) as sending:
+            sending.prepare()
             self.affinity = (
-                os.sched_getaffinity(process.process.pid) if sys.platform == "linux" else set()
+                os.sched_getaffinity(sending.process.pid) if sys.platform == "linux" else set()
             )
-            self.memory = memory_of(Path(f"/proc/{process.process.pid}/status").read_text())
+            self.memory = memory_of(Path(f"/proc/{sending.process.pid}/status").read_text())
             self.begin = time.monotonic_ns() + 20_000_000
-            process.start(self.begin)
+            sending.start(self.begin)
             if of.pods is not None:
-                process.tell({"web.shop.svc.cluster.local": {}})
+                sending.tell({"web.shop.svc.cluster.local": {}})
             for each in (signal.SIGINT, signal.SIGTERM):  # those to its group do not end it
-                os.kill(process.process.pid, each)
+                os.kill(sending.process.pid, each)
             if stops:
-                process.stop()
+                sending.stop()
             is_over = False
             while not is_over:
-                for kind, content in process.messages(10.0):
+                for kind, content in sending.messages(10.0):
                     is_over |= kind == END
                     self.take(kind, content)
 
@@ -121,6 +122,17 @@ def test_a_plan_is_carried_out() -> None:
     if before:
         assert os.sched_getaffinity(0) == before
         assert told.affinity == {max(before)}
+
+
+def test_a_process_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "STUCK", 0.0)
+    with SenderProcess(plan(1)) as sending:
+        sending.process.send_signal(signal.SIGSTOP)
+        sending.stop()
+        assert sending.process.poll() is None
+        sending.stop()
+        assert sending.process.wait() == -signal.SIGKILL
+        assert [*sending.messages(None)] == [(END, b"")]
 
 
 STAT = """cpu  30 0 0 900 0 0 0 0 0 0

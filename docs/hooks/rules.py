@@ -29,10 +29,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages to the files of the site."""
     for page in sorted(PAGES.glob("*.md")):
-        # The link to the list is the only one of a page.  A search finds the pages of the commands first.
-        content = (
-            "---\nsearch: {boost: 0.5}\n---\n" + page.read_text() + "\n[All rules](../rules.md)\n"
-        )
+        # The link to the list is the only one of a page.
+        content = page.read_text() + "\n[All rules](../rules.md)\n"
         files.append(File.generated(config, f"rules/{_code(page)}.md", content=content))
     return files
 

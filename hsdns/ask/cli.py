@@ -212,7 +212,7 @@ class Lookup(ReadingCommand):
             query = Query.ask(qname, qtype)
             reply = question.ask(host, port, query, TIMEOUT, Random(), is_tcp=self.tcp)
         except question.NoReply as error:
-            raise OperatorError(str(error)) from None
+            raise OperatorError(f"{error}; check --server and -p") from None
         records = [
             {
                 "name": each.owner.to_text(),

@@ -162,7 +162,7 @@ def _pass(
     with ExitStack() as stack:
         for name, host, port in servers:
             family, address = find_target(host, port)
-            probe(family, address, questions[0].query(EDNS), 0.0)
+            probe(family, address, questions[0].query(EDNS), 0.0, more="")
             answers = Answers(questions, Verifier(truth, questions, edns=EDNS), EDNS)
             plan = _plan(family, address, wires, settings)
             sending = stack.enter_context(SenderProcess(plan))

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from errno import EPIPE
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 # By what a person wants to do: the name of a command -> what it does, and the words after it in an example.
 COMMANDS: Final = {
-    "Serve": {
-        "serve": ("Serve the demo cluster, or your manifests", ""),
-    },
+    "Serve": {"serve": ("Serve the demo cluster, or your manifests", "")},
     "Look": {
         "names": ("List a cluster's names with their records", "-n shop"),
         "explain": ("Explain why a name resolves, or does not", "web.shop"),
@@ -113,6 +112,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+    for stream, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
+        if getattr(sys, stream) is None:  # `>&-`: no socket must have its number
+            setattr(sys, stream, open(os.devnull, mode))  # noqa: SIM115 - it is open until the end
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
         of = words[1:]  # an unknown one is refused as without "help"
@@ -126,11 +128,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             say_help(f"{commands_by_purpose()}\n\n{MORE}")
             return 0
-        return find_command(name).main(words)
-    except BrokenPipeError:  # as in `hsdns -h | head -1`; a running server handles it itself
+        status = find_command(name).main(words)
+        sys.stdout.flush()
+        return status
+    except OSError as error:  # of standard output; a running server handles it itself
         # At exit Python flushes standard output, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        if error.errno == EPIPE:  # as in `hsdns -h | head -1`
+            return 1
+        from hsdns.cli.command import complain
+
+        complain(f"cannot write to standard output: {error.strerror}; redirect it to another file")
+        return 2
     except KeyboardInterrupt:  # a shell that sees the signal ends its loop too
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.raise_signal(signal.SIGINT)

@@ -23,6 +23,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from types import UnionType
 from typing import (
@@ -62,6 +63,10 @@ class FlagError(OperatorError):
 
 class Contradiction(FlagError):
     """Two answers to one question, in flags or by what runs; the message has both."""
+
+
+class OutputError(OSError):
+    """Standard output or standard error cannot be written; main() of hsdns.cli ends every command with it."""
 
 
 class Flag(NamedTuple):
@@ -225,9 +230,7 @@ def say(
     if words and colours.are_shown(sys.stdout):
         known = re.compile(rf"(?<![\w.-])({'|'.join(map(re.escape, words))})(?![\w.-])")
         text = known.sub(lambda found: colours.painted(found[0], words[found[0]]), text)
-    _write(sys.stdout, text)
-    if flush:
-        sys.stdout.flush()
+    _write(sys.stdout, text, flush=flush)
 
 
 def columns() -> int:
@@ -260,8 +263,8 @@ def say_json(value: object) -> None:
 
 def complain(*lines: object) -> None:
     """Print lines to standard error."""
-    _write(sys.stderr, "".join(f"{printable(str(each))}\n" for each in lines))
-    sys.stderr.flush()
+    with suppress(OSError):  # nowhere else to say it
+        _write(sys.stderr, "".join(f"{printable(str(each))}\n" for each in lines))
 
 
 class Progress:
@@ -278,7 +281,6 @@ class Progress:
             self._height = len(lines) or 1
             width = os.get_terminal_size(sys.stderr.fileno()).columns or None
             _write(sys.stderr, f"{up}\x1b[J" + "\n".join(printable(each)[:width] for each in lines))
-            sys.stderr.flush()
 
     def keep(self) -> None:
         """End the last line, so that it stays."""
@@ -286,11 +288,16 @@ class Progress:
             complain("")
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, text: str, *, flush: bool = True) -> None:
     if not text.isascii():
         encoding = stream.encoding or "utf-8"
         text = text.encode(encoding, "backslashreplace").decode(encoding)
-    stream.write(text)
+    try:
+        stream.write(text)
+        if flush:
+            stream.flush()
+    except OSError as error:
+        raise OutputError(error.errno, error.strerror) from error
 
 
 ANY: Final = sys.maxsize  # for most_words of a command that counts them itself
@@ -375,7 +382,7 @@ class Command(msgspec.Struct, kw_only=True):
                 say_help(cls.help_text())
                 return 0
             return command.run()
-        except BrokenPipeError:
+        except OutputError:
             raise
         except (OperatorError, OSError) as error:
             complain(error)

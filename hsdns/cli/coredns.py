@@ -29,10 +29,7 @@ PEER_VERSION: Final = "1.14.7"
 FALLBACK: Final = ". {\n    whoami\n    log\n}\n"
 MAX_WORKERS: Final = 256
 WORKERS: Final = Flag.of(
-    "threads that answer UDP queries (default: one per usable CPU)",
-    "N",
-    low=1,
-    high=MAX_WORKERS,
+    "threads that answer UDP queries (default: one per usable CPU)", "N", low=1, high=MAX_WORKERS
 )
 
 

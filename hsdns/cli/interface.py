@@ -42,8 +42,7 @@ class Interface(Command):
         try:
             with DummyInterface(name) as interface:
                 for address in addresses:
-                    added = interface.add(address)
-                    off = "" if added else " is left out, because IPv6 is off here"
+                    off = "" if interface.add(address) else " is skipped: IPv6 is disabled"
                     say(f"{name}: {address}{off}")
         except OSError as error:
             needs = (

@@ -77,10 +77,7 @@ class Names(ClusterCommand):
         return 1 if is_missing or problems.errors or is_partial else 0
 
     async def _list(
-        self,
-        configuration: Configuration,
-        blocks: Sequence[Kubernetes],
-        word: Word | None,
+        self, configuration: Configuration, blocks: Sequence[Kubernetes], word: Word | None
     ) -> bool:
         """Read the clusters, then write their names; return whether there are any; raise CannotTell."""
         from hsdns.server.explaining import name_of

@@ -99,9 +99,7 @@ def _ordered(
     sizes = Counter(namespace for namespace, _ in found)
     listed = found.items()
     return nsmallest(
-        len(listed) if most is None else most,
-        listed,
-        key=lambda each: (sizes[each[0][0]], each[0]),
+        len(listed) if most is None else most, listed, key=lambda each: (sizes[each[0][0]], each[0])
     )
 
 

@@ -211,12 +211,7 @@ def _other_program(path: Path, page: str, error: Exception) -> ServerError:
 
 
 def _lines(
-    path: Path,
-    page: str,
-    method: str = "GET",
-    body: bytes = b"",
-    *,
-    is_endless: bool = False,
+    path: Path, page: str, method: str = "GET", body: bytes = b"", *, is_endless: bool = False
 ) -> Iterator[bytes]:
     connection = _connect(path, None if is_endless else TIMEOUT)
     token = os.environ.get(TOKEN, "") if address_of(str(path)) is not None else ""
@@ -239,8 +234,8 @@ def _lines(
             f"there is no control socket {path}; start the server with --control {path}"
         ) from None
     except ConnectionRefusedError:
-        left = "" if address_of(str(path)) is not None else ", left by a server that was killed"
-        raise ServerError(f"no server listens on {path}{left}") from None
+        left = "" if address_of(str(path)) is not None else ", which a killed server left behind"
+        raise ServerError(f"no server listens on {path}{left}; start it again") from None
     except TimeoutError:
         raise ServerError(
             f"the server at {path} did not answer within {TIMEOUT:g} seconds"

@@ -178,7 +178,7 @@ class Resolve(AskerCommand):
             else:
                 name = place.name_meant(self.words[0], self.word.namespace)
         except NoReply as error:
-            raise OperatorError(str(error)) from None
+            raise OperatorError(f"{error}; check --server and -p") from None
 
         async def ask(resolver: str) -> LookupReport:
             model = model_of(resolver, used, Random(0), Between(asked.through))
@@ -192,7 +192,7 @@ class Resolve(AskerCommand):
                 if not lookups[0].has_reply:
                     raise silent
         except NoReply as error:
-            raise OperatorError(str(error)) from None
+            raise OperatorError(f"{error}; check --server and -p") from None
         except ValueError as error:
             raise FlagError(BAD_SEARCH.format(error)) from None
         return name, text, lookups

@@ -161,4 +161,7 @@ def test_no_reply_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     conf.write_text("options timeout:1 attempts:1\n")
     words = ["-server", "127.0.0.1", "-p", f"{(port := free_port())}", "-resolv-conf", str(conf)]
     assert cli.main(["resolve", "www", "-program", "musl", *words]) == 2
-    assert capsys.readouterr() == ("", f"nothing listens on UDP at 127.0.0.1 port {port}\n")
+    assert capsys.readouterr() == (
+        "",
+        f"nothing listens on UDP at 127.0.0.1 port {port}; check --server and -p\n",
+    )

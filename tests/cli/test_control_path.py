@@ -194,7 +194,7 @@ def interface(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param("--address 169.254.20.10", {}, 0, "hsdns: 169.254.20.10\n", "", id="ipv4"),
         pytest.param("--name dns --address 169.254.20.10 fd00::1", {}, 0, "dns: 169.254.20.10\ndns: fd00::1\n", "", id="both"),
-        pytest.param("--address 169.254.20.10 fd00::1", {"has_ipv6": False}, 0, "hsdns: 169.254.20.10\nhsdns: fd00::1 is left out, because IPv6 is off here\n", "", id="ipv6-off"),
+        pytest.param("--address 169.254.20.10 fd00::1", {"has_ipv6": False}, 0, "hsdns: 169.254.20.10\nhsdns: fd00::1 is skipped: IPv6 is disabled\n", "", id="ipv6-off"),
         pytest.param("--address 169.254.20.10", {"fault": errno.EPERM}, 2, "", "cannot create the interface hsdns: Operation not permitted; this needs Linux and CAP_NET_ADMIN\n", id="no-right"),
         pytest.param("--address 169.254.20.10", {"fault": errno.EOPNOTSUPP}, 2, "", "cannot create the interface hsdns: the kernel module dummy is missing; on the node: modprobe dummy\n", id="no-module"),
     ],

@@ -131,7 +131,7 @@ def test_an_address_with_the_token_of_the_environment(monkeypatch: pytest.Monkey
     assert [b"\r\nAuthorization: Bearer secret\r\n" in each for each in requests] == [False, True]
     with pytest.raises(ServerError) as raised:
         find(address)
-    assert str(raised.value) == f"no server listens on {address}"
+    assert str(raised.value) == f"no server listens on {address}; start it again"
 
 
 def test_no_socket() -> None:
@@ -142,7 +142,8 @@ def test_no_socket() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as killed:
         killed.bind("c")
     with pytest.raises(
-        ServerError, match=r"^no server listens on c, left by a server that was killed$"
+        ServerError,
+        match=r"^no server listens on c, which a killed server left behind; start it again$",
     ):
         find("c")
 

@@ -162,7 +162,7 @@ def test_an_interface(ipv6: str) -> None:
     expected = [("169.254.20.10", 32), ("fd68:7364:6e73::53", 128)]
     assert addresses == expected[: 2 if ipv6 == "on" else 1]
     assert "UP" in interface["flags"]
-    assert ("is left out, because IPv6 is off here" in found.stdout) is (ipv6 == "off")
+    assert ("is skipped: IPv6 is disabled" in found.stdout) is (ipv6 == "off")
 
 
 READY = "READY=1\nSTATUS=Serving"

@@ -51,10 +51,11 @@ def probe(
     wait: float,
     is_ready: Callable[[Reply], bool] = lambda reply: True,
     streams: StreamPlan | None = None,
+    more: str = " and -p, or raise --wait",
 ) -> Reply:
     """Send a query by the load's transport until a reply is ready, for `wait` seconds, but at least TRIES times.
 
-    Raise LoadError.
+    Raise LoadError; `more` ends its advice.
     """
     target = place_to_text(str(address[0]), int(address[1]))
     deadline, tries, why = time.monotonic() + wait, 0, ""
@@ -85,7 +86,7 @@ def probe(
                 if is_ready(reply):
                     return reply
                 why = f"{target} answers, but not with the names of this cluster ({query.qname.to_text()})"
-    raise LoadError(f"{why}; check --server and -p, or give it more time with --wait")
+    raise LoadError(f"{why}; check --server{more}")
 
 
 def _ask_over_udp(udp: socket.socket, query: Query, target: str) -> bytes:
@@ -139,8 +140,7 @@ def _ask_over_streams(
         return replies[0]
     if why.startswith("TLS: "):
         raise LoadError(
-            f"{target} {over}: {why.removeprefix('TLS: ')}; check --tls-ca and --tls-name, "
-            "or trust any certificate with --tls-insecure"
+            f"{target} {over}: {why.removeprefix('TLS: ')}; check --tls-ca and --tls-name, or use --tls-insecure"
         )
     if why.startswith("HTTP "):
         raise LoadError(f"{target} {over} answers with {why}; check --doh-path and --doh-method")

@@ -140,7 +140,7 @@ def test_replies_before_a_reset(tmp_path: Path, selector: DefaultSelector) -> No
 # --- one query before the load ---
 
 QUERY = Query.ask(Name.from_text("www.a.test."), RRType.A)
-REMEDY = "; check --server and -p, or give it more time with --wait"
+REMEDY = "; check --server and -p, or raise --wait"
 
 
 @pytest.fixture(autouse=True)
@@ -237,7 +237,7 @@ def streams(handle: Handle) -> Serve:
         (OVER_TCP, streams(saying(b"\0\2no")), f"{TARGET} over TCP: sends what is not a DNS message{REMEDY}"),
         (OVER_TCP, streams(echo), f"what answers at {TARGET} is not a DNS server: QR is 0"),
         (OVER_TLS, streams(saying(GREETING)), f"{TARGET} over DNS over TLS: what answers does not speak TLS{REMEDY}"),
-        (OVER_TLS, streams(saying(b"\x15\3\3\0\2\2\x28")), f"{TARGET} over DNS over TLS: sslv3 alert handshake failure; check --tls-ca and --tls-name, or trust any certificate with --tls-insecure"),
+        (OVER_TLS, streams(saying(b"\x15\3\3\0\2\2\x28")), f"{TARGET} over DNS over TLS: sslv3 alert handshake failure; check --tls-ca and --tls-name, or use --tls-insecure"),
         (OVER_TLS, streams(quiet), f"{NOTHING}DNS over TLS to www.a.test.{REMEDY}"),
         (OVER_TLS, streams(ends), f"{ENDS}DNS over TLS without a reply to www.a.test.{REMEDY}"),
         (OVER_TLS, streams(ends_tls), f"{ENDS}DNS over TLS without a reply to www.a.test.{REMEDY}"),

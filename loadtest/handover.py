@@ -59,9 +59,9 @@ class Pod:
             for words in (container["args"], container["readinessProbe"]["exec"]["command"])
         )
         self._probe = [*HSDNS, *probe]
-        own = [word for word in words if word != "-reuseport" or not alone]
+        own = [word for word in words if word != "--reuseport" or not alone]
         self.began = time.monotonic()
-        self.process = subprocess.Popen([*HSDNS, *own, "-quiet"], stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*HSDNS, *own, "--quiet"], stdout=subprocess.DEVNULL)
 
     async def ready(self) -> float:
         """Check as the kubelet does until it succeeds; the seconds since the start."""

@@ -108,7 +108,8 @@ async def replace(folder: Path, lookups: int, how: str) -> str:
     new = Pod(folder, "new", alone=how == "alone")
     start = await new.ready()
     await (ending or old.end())
-    await asyncio.sleep(max(0, lookups - len(asked)) / RATE)
+    while len(asked) < lookups:
+        await asyncio.sleep(1 / RATE)
     asking.cancel()
     found = [await each for each in asked]
     await new.end()
@@ -128,8 +129,7 @@ def main() -> int:
     parser.add_argument("--alone", dest="how", action="store_const", const="alone")
     given = parser.parse_args()
     if INSIDE not in os.environ:
-        spread = ["unshare", "--user", "--map-root-user", "--net", "--kill-child", "--fork"]
-        command = [*spread, sys.executable, "-m", "loadtest.handover", *sys.argv[1:]]
+        command = ["unshare", "-Urn", "--kill-child", "--fork", *sys.orig_argv]
         return subprocess.run(command, env={**os.environ, INSIDE: "1"}, check=False).returncode
     # An interface of another kind: the module `dummy` may be missing where this runs.
     for words in (

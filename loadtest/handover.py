@@ -92,13 +92,13 @@ async def lookup() -> float:
 async def replace(folder: Path, lookups: int, how: str) -> str:
     """Replace a server while lookups go on, at least `lookups`; the figures as a line."""
     old = Pod(folder, "old", alone=how == "alone")
-    await old.ready()
+    began = old.began + await old.ready()
     asked: list[asyncio.Task[float]] = []
 
     async def ask() -> None:
         while True:
             asked.append(asyncio.create_task(lookup()))
-            await asyncio.sleep(1 / RATE)
+            await asyncio.sleep(began + len(asked) / RATE - time.monotonic())
 
     asking = asyncio.create_task(ask())
     await asyncio.sleep(1)
@@ -108,8 +108,7 @@ async def replace(folder: Path, lookups: int, how: str) -> str:
     new = Pod(folder, "new", alone=how == "alone")
     start = await new.ready()
     await (ending or old.end())
-    while len(asked) < lookups:
-        await asyncio.sleep(1 / RATE)
+    await asyncio.sleep(1 + max(0, lookups - len(asked)) / RATE)
     asking.cancel()
     found = [await each for each in asked]
     await new.end()

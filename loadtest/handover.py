@@ -59,9 +59,9 @@ class Pod:
             for words in (container["args"], container["readinessProbe"]["exec"]["command"])
         )
         self._probe = [*HSDNS, *probe]
-        own = [word for word in words if word != "-reuseport" or not alone]
+        own = [word for word in words if word != "--reuseport" or not alone]
         self.began = time.monotonic()
-        self.process = subprocess.Popen([*HSDNS, *own, "-quiet"], stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*HSDNS, *own, "--quiet"], stdout=subprocess.DEVNULL)
 
     async def ready(self) -> float:
         """Check as the kubelet does until it succeeds; the seconds since the start."""
@@ -92,13 +92,13 @@ async def lookup() -> float:
 async def replace(folder: Path, lookups: int, how: str) -> str:
     """Replace a server while lookups go on, at least `lookups`; the figures as a line."""
     old = Pod(folder, "old", alone=how == "alone")
-    await old.ready()
+    began = old.began + await old.ready()
     asked: list[asyncio.Task[float]] = []
 
     async def ask() -> None:
         while True:
             asked.append(asyncio.create_task(lookup()))
-            await asyncio.sleep(1 / RATE)
+            await asyncio.sleep(began + len(asked) / RATE - time.monotonic())
 
     asking = asyncio.create_task(ask())
     await asyncio.sleep(1)
@@ -108,7 +108,7 @@ async def replace(folder: Path, lookups: int, how: str) -> str:
     new = Pod(folder, "new", alone=how == "alone")
     start = await new.ready()
     await (ending or old.end())
-    await asyncio.sleep(max(0, lookups - len(asked)) / RATE)
+    await asyncio.sleep(1 + max(0, lookups - len(asked)) / RATE)
     asking.cancel()
     found = [await each for each in asked]
     await new.end()
@@ -128,8 +128,7 @@ def main() -> int:
     parser.add_argument("--alone", dest="how", action="store_const", const="alone")
     given = parser.parse_args()
     if INSIDE not in os.environ:
-        spread = ["unshare", "--user", "--map-root-user", "--net", "--kill-child", "--fork"]
-        command = [*spread, sys.executable, "-m", "loadtest.handover", *sys.argv[1:]]
+        command = ["unshare", "-Urn", "--kill-child", "--fork", *sys.orig_argv]
         return subprocess.run(command, env={**os.environ, INSIDE: "1"}, check=False).returncode
     # An interface of another kind: the module `dummy` may be missing where this runs.
     for words in (

@@ -158,7 +158,7 @@ def check_answers(program: Path, twin: str) -> None:
         client.settimeout(TIMEOUT)
         client.bind(("127.0.0.1", 0))
         port = free_port()
-        command = [str(program), "serve", "-dns.port", str(port)]
+        command = [str(program), "serve", "--dns.port", str(port)]
         with subprocess.Popen(
             command, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment({})
         ) as server:

@@ -501,7 +501,7 @@ class PodView(NamedTuple):
         raise NotAsked(f"what {PROGRAM} prints of {self} is no object")
 
     def _container(self, name: str, questions: Sequence[str]) -> Mapping[str, Any]:
-        servers = ["-server", *self.servers] if self.servers else []
+        servers = ["--server", *self.servers] if self.servers else []
         return {
             "name": name,
             "image": self.image,

@@ -22,7 +22,7 @@ from hsdns.faults.words import Do, Words
 
 IMAGE: Final = f"ghcr.io/hsdns/hsdns:{__version__}"
 DNS, CONTROL = 53, 9160  # ports in the container
-COMMAND: Final = ("serve", "-p", "53", "-control", "0.0.0.0:9160", "-source", "manifests", "/lab")
+COMMAND: Final = ("serve", "-p", "53", "--control", "0.0.0.0:9160", "--source", "manifests", "/lab")
 
 
 class HsdnsContainer(DockerContainer):  # type: ignore[misc]  # where it is not installed

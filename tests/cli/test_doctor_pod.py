@@ -82,7 +82,7 @@ def test_the_rest_of_the_pod_stays_as_it_is(folder: Path) -> None:
     pod = json.loads((folder / "pod").read_text())
     first, second = pod["spec"].pop("ephemeralContainers")
     assert (first, pod) == (other, POD)
-    assert second["args"][2:] == ["-server", "192.0.2.1", "192.0.2.2:7"]
+    assert second["args"][2:] == ["--server", "192.0.2.1", "192.0.2.2:7"]
 
 
 def test_the_role_of_the_manifest_allows_what_kubectl_does() -> None:

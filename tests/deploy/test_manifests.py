@@ -61,7 +61,7 @@ FILES = sorted(
     for path in folder.resolve().rglob("*.yaml")
     if not {"helm", "k9s", "clusterloader2", "testcontainers"}.intersection(path.parts)
 )
-CONTROL = ["-control", "/run/hsdns/control.sock"]
+CONTROL = ["--control", "/run/hsdns/control.sock"]
 IMAGE = f"ghcr.io/hsdns/hsdns:{__version__}"
 FLAGS = {
     each: command.flags()
@@ -266,7 +266,7 @@ def test_the_node_local_server_has_one_address_everywhere() -> None:
     address = container["livenessProbe"]["httpGet"]["host"]
     # Two pods at once: a port on the host network is one that only one of them can have.
     assert found["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    assert ("-reuseport" in container["args"], "ports" in container) == (True, False)
+    assert ("--reuseport" in container["args"], "ports" in container) == (True, False)
     assert container["readinessProbe"]["exec"]["command"][-2:] == CONTROL
     flags = parse_flags(creation["args"][1:], interface.Interface.flags())
     assert isinstance(flags["address"], list)

@@ -54,7 +54,7 @@ func Run(ctx context.Context, manifests string, options ...testcontainers.Contai
 	}
 	token := hex.EncodeToString(secret)
 	own := []testcontainers.ContainerCustomizer{
-		testcontainers.WithCmd("serve", "-p", "53", "-control", "0.0.0.0:9160", "-source", "manifests", "/lab"),
+		testcontainers.WithCmd("serve", "-p", "53", "--control", "0.0.0.0:9160", "--source", "manifests", "/lab"),
 		testcontainers.WithEnv(map[string]string{"HSDNS_CONTROL_TOKEN": token}),
 		testcontainers.WithExposedPorts("53/udp", "53/tcp", "9160/tcp"),
 		testcontainers.WithHostConfigModifier(func(host *container.HostConfig) {

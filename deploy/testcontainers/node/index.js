@@ -14,7 +14,7 @@ export class HsdnsContainer extends GenericContainer {
 
   constructor(manifests, image = IMAGE) {
     super(image);
-    this.withCommand(["serve", "-p", "53", "-control", "0.0.0.0:9160", "-source", "manifests", "/lab"])
+    this.withCommand(["serve", "-p", "53", "--control", "0.0.0.0:9160", "--source", "manifests", "/lab"])
       .withEnvironment({ HSDNS_CONTROL_TOKEN: this.#token })
       .withBindMounts([{ source: resolve(manifests), target: "/lab", mode: "ro" }])
       .withExposedPorts("53/udp", 9160) // Testcontainers knows one protocol for each port

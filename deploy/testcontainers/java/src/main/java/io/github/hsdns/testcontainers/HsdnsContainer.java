@@ -37,7 +37,7 @@ public class HsdnsContainer extends GenericContainer<HsdnsContainer> {
     public HsdnsContainer(Path manifests, DockerImageName image) {
         super(image);
         withFileSystemBind(manifests.toAbsolutePath().normalize().toString(), "/lab", BindMode.READ_ONLY);
-        withCommand("serve", "-p", "53", "-control", "0.0.0.0:9160", "-source", "manifests", "/lab");
+        withCommand("serve", "-p", "53", "--control", "0.0.0.0:9160", "--source", "manifests", "/lab");
         withEnv("HSDNS_CONTROL_TOKEN", token);
         withExposedPorts(53, CONTROL);
         waitingFor(Wait.forHttp("/ready").forPort(CONTROL));

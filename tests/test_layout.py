@@ -22,12 +22,7 @@ PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.m
 
 FORBIDDEN_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
-SECTIONS = (
-    "Name,Description,Syntax,Examples,Metrics,Ready,Differences from CoreDNS,Bugs,See Also".split(
-        ","
-    )
-)
-MANDATORY = {*SECTIONS[:4], "Differences from CoreDNS"}
+SECTIONS = ["Syntax", "Examples", "Metrics", "Ready", "Differences from CoreDNS", "Limitations"]
 
 METRIC = re.compile(r"(?:coredns|hsdns)_[a-z0-9_]+")
 # Made of its parts, or this file would find itself.
@@ -164,9 +159,10 @@ def first_column(table_title: str, section: str) -> list[str]:
 def test_plugin_page(name: str) -> None:
     page = DOCS / "plugins" / f"{name}.md"
     sections = sections_of(page)
-    assert page.read_text().startswith(f"# {name}\n")
-    assert MANDATORY - set(sections) == set()
-    assert list(sections) == [title for title in SECTIONS if title in sections]
+    assert re.match(rf"# {name}\n\n[A-Z].+\.\n\n```corefile\b", page.read_text())
+    known = [title for title in sections if title in SECTIONS]
+    assert known == [title for title in SECTIONS if title in sections]
+    assert SECTIONS[4] in sections
     assert [title for title, text in sections.items() if not text.strip()] == []
 
 
@@ -175,23 +171,27 @@ def test_index_of_plugins() -> None:
     rows = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\) \| (.+?) \|", index.read_text(), re.MULTILINE)
     assert [name for name, page, _ in rows if name == page] == list(ORDER)
     for name, _, purpose in rows:
-        said = sections_of(DOCS / "plugins" / f"{name}.md")["Name"].strip().replace("\n", " ")
-        assert said == f"*{name}* - {purpose[0].lower()}{purpose[1:]}"
+        assert (DOCS / "plugins" / f"{name}.md").read_text().splitlines()[2] == purpose
     missing = sections_of(index)["Unsupported features"].partition(" are rejected ")[0]
     assert set(re.findall(r"`(\w+)`", missing)) == set(NOT_YET)
 
 
 @pytest.mark.parametrize("name", ORDER)
 def test_plugin_properties_are_those_of_the_page(name: str) -> None:
-    documented = first_column("property", sections_of(DOCS / "plugins" / f"{name}.md")["Syntax"])
+    documented = first_column(
+        "property", sections_of(DOCS / "plugins" / f"{name}.md").get("Syntax", "")
+    )
     assert sorted(documented) == sorted(plugin_class(name).PROPERTIES)
 
 
 def test_navigation_has_every_page() -> None:
     listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert listed == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
-    pages = [ROOT / "README.md", *DOCS.glob("*.md")]
-    assert sum(len(page.read_text().split()) for page in pages) < 30_000
+    for most, pages in (
+        (30_000, [ROOT / "README.md", *DOCS.glob("*.md")]),
+        (25_000, (DOCS / "plugins").glob("*.md")),
+    ):
+        assert sum(len(page.read_text().split()) for page in pages) < most
 
 
 # --- docs/contributing/architecture.md ---

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -177,16 +178,9 @@ def write(folder: Path) -> None:
 
 
 def _lines(scenario: Scenario) -> Iterator[str]:
-    yield from (
-        f"# {scenario.name}",
-        "",
-        MARK,
-        "",
-        f"**{scenario.title}.** {scenario.story.strip()}",
-        "",
-    )
-    if scenario.remark:
-        yield from (scenario.remark.strip(), "")
+    yield from (f"# {scenario.name}", "", MARK, "")
+    for text in filter(None, (f"**{scenario.title}.** {scenario.story}", scenario.remark)):
+        yield from (fill(text, 120, break_on_hyphens=False), "")
     yield from ("## Timeline", "", "| second | what happens |", "| --- | --- |")
     yield from (f"| {each.at:g} | {_what(each)} |" for each in scenario.steps)
     if not scenario.steps:

@@ -154,7 +154,7 @@ def test_the_page_lists_all_exported_names() -> None:
 def test_examples_pass_mypy(tmp_path: Path) -> None:
     """The base class is typed, so mypy checks a user's class with the strictest settings."""
     pytest.importorskip("mypy", reason="mypy is not installed")
-    for title in ("preview.py", "names.py", "shorten.py", "flaky.py"):
+    for title in ("preview.py", "names.py", "shorten.py"):
         write(fence(title), f"mine_{title}")
     write(fence("preview.py").replace("return Reply(", "return str("), "mine_wrong.py")
     flags = (

@@ -1,6 +1,6 @@
 """The pods that a selector means, though it does not match them.
 
-Path: behind.py, rules/checks/services.py (a selector that matches no pod) -> here.
+Path: behind.py, rules/checks/services.py (a selector that matches no pod), explanation/nearest.py (edits()) -> here.
 Rule 1: pods are named only if they are meant: they are of the Service's name, or all that the selector asks for is
         there but for a spelling, for another key or for one label; else none are, however few there are.
 Rule 2: a label of all pods of an installation does not tell one workload from another.
@@ -49,6 +49,10 @@ _STATES: Final = frozenset(
 )
 _SWITCHES: Final = frozenset(("true", "false", "yes", "no", "enabled", "disabled", ""))
 _MISSPELT: Final = 0.75  # difflib's ratio of two longer words
+_KEYS: Final = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")
+_NEXT: Final = {row[at : at + 2] for row in _KEYS for at in range(len(row) - 1)}
+SHORT: Final = 4  # letters of a word in which any other letter makes another word
+MANY: Final = 3  # more edits than are looked for
 _LONG: Final = 6  # letters of a word in which more than one letter may differ
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -253,18 +257,33 @@ def _is_one_edit(left: str, right: str) -> bool:
     if left.lower() == right.lower():
         return True
     short, long = sorted((left, right), key=len)
-    if len(short) < 3 or len(long) > len(short) + 1:
-        is_doubled = len(long) == 3 and long in (short[0] + short, short + short[1:])
-        return len(short) == 2 and (is_doubled or short == long[::-1])
-    at = next(
-        (at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]),
-        len(short),
-    )
-    if len(long) > len(short):
-        return short[at:] == long[at + 1 :]
-    if short[at + 2 :] == long[at + 2 :] and short[at : at + 2] == long[at : at + 2][::-1]:
-        return True
-    return len(short) > 3 and short[at + 1 :] == long[at + 1 :]
+    if len(short) < 3:
+        return len(short) == 2 and long in (short[::-1], short[0] + short, short + short[1:])
+    is_other = len(long) == 3 and sorted(short) != sorted(long)
+    return not is_other and edits(short, long) <= 1
+
+
+def edits(word: str, other: str, *, is_short: bool = False) -> int:
+    """The edits between two words, with a swap of neighbours as one (optimal string alignment).
+
+    Of a short word only a doubled letter, a swap, and from SHORT letters on a missing letter or the next key is a slip.
+    """
+    missing = MANY if len(other) < SHORT else 1
+    before, row = list[int](), [missing * to for to in range(len(other) + 1)]
+    for at, letter in enumerate(word):
+        is_doubled = letter in word[max(0, at - 1) : at] + word[at + 1 : at + 2]
+        added = 1 if is_doubled or not is_short else MANY
+        last, before, row = before, row, [row[0] + added]
+        for to, wanted in enumerate(other):
+            is_next = not is_short or (
+                len(other) > 2 and {letter + wanted, wanted + letter} & _NEXT
+            )
+            other_key = 0 if letter == wanted else 1 if is_next else MANY
+            best = min(before[to + 1] + added, row[to] + missing, before[to] + other_key)
+            if at and to and word[at - 1 : at + 1] == other[to - 1 : to + 1][::-1]:
+                best = min(best, last[to - 1] + 1)
+            row.append(best)
+    return row[-1]
 
 
 def mismatch(selector: Mapping[str, str], place: str, labels: Mapping[str, str]) -> str:

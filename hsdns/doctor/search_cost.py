@@ -20,11 +20,11 @@ from typing import Any, Final
 from hsdns.cli.command import FlagError
 from hsdns.recording.entry import RecordedQuery
 from hsdns.recording.reader import BadRecording, Recording
+from hsdns.server.control.queries import stems
 from hsdns.sources.cluster_dump import QUERIES_OF
 
 WINDOW: Final = 10.0  # seconds between two queries of one lookup; glibc waits 5 s for a reply
 MOST_AT_ONCE: Final = 256  # names of a client that are being looked up
-_SVC: Final = "svc"
 
 
 @dataclass(slots=True)
@@ -97,14 +97,9 @@ class SearchCosts:
     def _without_domain(self, asked: str) -> Iterator[str]:
         """The names that the program may have looked up: the queried name without each possible search domain."""
         for zone in self._zones:
-            if not asked.endswith(zone):
-                continue
-            labels = asked.removesuffix(zone).split(".")
-            yield ".".join(labels)
-            if labels[-1] == _SVC:
-                for left_out in (1, 2):
-                    if labels[:-left_out]:
-                        yield ".".join(labels[:-left_out])
+            if asked.endswith(zone):
+                found = stems(tuple(asked.removesuffix(zone).encode().split(b".")))
+                yield from (b".".join(each).decode() for each in reversed(found))
 
     def _of_other_domains(
         self, tries: dict[tuple[str, str], _Tries], asked: str, rrtype: str, at: float

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from hsdns.causes.labels import SHORT, edits
 from hsdns.cluster.address import dashed, is_reverse, pack_address
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Pod
@@ -500,11 +501,7 @@ def _has_label(value: ServiceValue, label: bytes, address: bytes | None = None) 
 
 # Words that are spelt alike.
 
-_KEYS: Final = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")
-_NEXT: Final = {row[at : at + 2] for row in _KEYS for at in range(len(row) - 1)}
-SHORT: Final = 4  # letters of a word in which any other letter makes another word
 LONG: Final = 8  # letters of a word in which people make two mistakes
-MANY: Final = 3  # more edits than are looked for
 
 
 def alike_words(word: bytes, words: Iterable[bytes], namespace: str = "") -> Iterator[bytes | None]:
@@ -536,30 +533,7 @@ def is_mistyped(word: str, other: str) -> bool:
         return False
     if re.sub(r"\D", "", word) != re.sub(r"\D", "", other):
         return False
-    return _edits(word, other, is_short=len(other) <= SHORT) <= most
-
-
-def _edits(word: str, other: str, *, is_short: bool) -> int:
-    """The edits between two words, with a swap of neighbours as one (optimal string alignment).
-
-    Of a short word only a doubled letter, a swap, and from SHORT letters on a missing letter or the next key is a slip.
-    """
-    missing = MANY if len(other) < SHORT else 1
-    before, row = list[int](), [missing * to for to in range(len(other) + 1)]
-    for at, letter in enumerate(word):
-        is_doubled = letter in word[max(0, at - 1) : at] + word[at + 1 : at + 2]
-        added = 1 if is_doubled or not is_short else MANY
-        last, before, row = before, row, [row[0] + added]
-        for to, wanted in enumerate(other):
-            is_next = not is_short or (
-                len(other) > 2 and {letter + wanted, wanted + letter} & _NEXT
-            )
-            other_key = 0 if letter == wanted else 1 if is_next else MANY
-            best = min(before[to + 1] + added, row[to] + missing, before[to] + other_key)
-            if at and to and word[at - 1 : at + 1] == other[to - 1 : to + 1][::-1]:
-                best = min(best, last[to - 1] + 1)
-            row.append(best)
-    return row[-1]
+    return edits(word, other, is_short=len(other) <= SHORT) <= most
 
 
 # Parts that charts put behind a name, and that people put in front of one.

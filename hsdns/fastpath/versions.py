@@ -181,10 +181,6 @@ class ClusterNames:
                 change(hashes, hash(label))
             found[name] = hashes
 
-    def has_service(self, namespace: bytes, name: bytes) -> bool:
-        """Return whether there is such a Service."""
-        return name in self.services.get(namespace, ())
-
     def label_count(self, namespace: bytes, name: bytes) -> int:
         """Return how many labels are listed below a Service, each as often as it was added."""
         return len(self.services.get(namespace, {}).get(name, ()))

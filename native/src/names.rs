@@ -178,22 +178,10 @@ impl ClusterNames {
         self.has_namespace_wire(&key(&[label]))
     }
 
-    /// Return whether there is such a Service.
-    #[must_use]
-    pub fn has_service(&self, namespace: &[u8], name: &[u8]) -> bool {
-        self.has_service_wire(&key(&[name, namespace]))
-    }
-
     /// As `has_namespace`, for the label in wire form.
     #[must_use]
     pub fn has_namespace_wire(&self, label: &[u8]) -> bool {
         read(&self.listed).namespaces.contains(label)
-    }
-
-    /// As `has_service`, for the labels of Service and namespace in wire form.
-    #[must_use]
-    pub fn has_service_wire(&self, labels: &[u8]) -> bool {
-        read(&self.listed).services.contains_key(labels)
     }
 
     /// How many labels are listed below a Service, each as often as it was added.
@@ -245,12 +233,11 @@ mod tests {
         names.add_service(b"default", b"web");
         assert_eq!(names.len(), 1);
         assert!(names.has_namespace_wire(b"\x07default"));
-        assert!(names.has_service_wire(b"\x03web\x07default"));
-        assert!(names.has_service(b"default", b"web"));
-        assert!(!names.has_service(b"web", b"default"));
+        let has = |service| names.may_exist(service, Below::Nothing);
+        assert!(has(b"\x03web\x07default") && !has(b"\x07default\x03web"));
         names.remove_service(b"default", b"web");
         names.remove_namespace(b"default");
-        assert!(!names.has_service(b"default", b"web") && !names.has_namespace(b"default"));
+        assert!(!has(b"\x03web\x07default") && !names.has_namespace(b"default"));
         assert!(names.is_empty());
     }
 

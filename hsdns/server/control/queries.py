@@ -332,9 +332,10 @@ async def wasted(found: Sequence[SeenQuery], zones: tuple[Name, ...], turn: Turn
     """The id() of the wasted queries."""
     known: dict[bytes, list[Domain]] = {}
 
-    def stems(name: Name) -> list[Domain]:
+    def stems_of(name: Name) -> list[Domain]:
         if name.lower not in known:
-            known[name.lower] = list(_stems(name, zones))
+            zone = name.longest_of(zones)
+            known[name.lower] = [] if zone is None else stems(name.below(zone))
         return known[name.lower]
 
     resolved: set[Domain] = set()
@@ -343,13 +344,13 @@ async def wasted(found: Sequence[SeenQuery], zones: tuple[Name, ...], turn: Turn
         if each.rcode == "NOERROR":
             resolved.add(each.name.labels)
             # A name found with the first search domain wastes no query, so only the later domains count.
-            resolved.update(stems(each.name)[-2:])
+            resolved.update(stems_of(each.name)[-2:])
         elif each.rcode == "NXDOMAIN":
             failed.append(each)
     return {
         id(each)
         async for each in steps(failed, turn)
-        if any(stem in resolved for stem in stems(each.name))
+        if any(stem in resolved for stem in stems_of(each.name))
     }
 
 
@@ -376,18 +377,10 @@ async def search_waste(
     ]
 
 
-def _stems(name: Name, zones: tuple[Name, ...]) -> Iterator[Domain]:
-    """A name without the search domains of the cluster: that of a namespace, that of Services, and the zone itself."""
-    zone = name.longest_of(zones)
-    if zone is None:
-        return
-    labels = name.below(zone)
-    if len(labels) > 2 and labels[-1] == SVC:
-        yield labels[:-2]
-    if len(labels) > 1 and labels[-1] == SVC:
-        yield labels[:-1]
-    if labels:
-        yield labels
+def stems(labels: Domain) -> list[Domain]:
+    """A name below a zone without the search domains of the cluster: a namespace's, that of Services, and the zone."""
+    ends = (2, 1, 0) if labels[-1:] == (SVC,) else (0,)
+    return [labels[: len(labels) - end] for end in ends if len(labels) > end]
 
 
 MOST_FAILING: Final = 10

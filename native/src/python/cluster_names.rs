@@ -82,11 +82,6 @@ impl ClusterNames {
         self.inner.has_namespace(label)
     }
 
-    /// Return whether there is such a Service.
-    fn has_service(&self, namespace: &[u8], name: &[u8]) -> bool {
-        self.inner.has_service(namespace, name)
-    }
-
     /// Return how many labels are listed below a Service, each as often as it was added.
     fn label_count(&self, namespace: &[u8], name: &[u8]) -> usize {
         self.inner.label_count(namespace, name)

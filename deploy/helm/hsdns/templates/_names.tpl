@@ -20,12 +20,10 @@
 {{- .Values.clusterRole.nameOverride | default (include "hsdns.fullname" .) -}}
 {{- end -}}
 
+{{- /* A Deployment's selector cannot be changed, so no value is in it. */ -}}
 {{- define "hsdns.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
-{{- if .Values.isClusterService }}
-k8s-app: {{ .Values.k8sAppLabelOverride | default .Chart.Name | quote }}
-{{- end }}
 {{- end -}}
 
 {{- define "hsdns.labels" -}}
@@ -34,6 +32,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") | quote }}
 {{- if .Values.isClusterService }}
+k8s-app: {{ .Values.k8sAppLabelOverride | default .Chart.Name | quote }}
 kubernetes.io/cluster-service: "true"
 {{- end }}
 {{- with .Values.customLabels }}

@@ -386,7 +386,8 @@ def _addresses_of(packed: Packed) -> set[tuple[bytes, bytes]]:
     """The addresses with their labels, b"" for none."""
     if isinstance(packed, ServiceFacts):
         return {(address, b"") for address in packed.cluster_ips}
-    return {place for part in packed for place in zip(part.separate, part.own_labels, strict=True)}
+    parts = [part for part in packed if part.width]  # others have names in the place of addresses
+    return {place for part in parts for place in zip(part.separate, part.own_labels, strict=True)}
 
 
 def _is_alias(value: ServiceValue, qtype: int) -> bool:

@@ -362,6 +362,15 @@ def step(block: Kubernetes, action: str, name: str, address: str = "") -> None:
     assert isinstance(service, Service)
     if action == "move":
         put(block, moved(address=address))
+    elif action == "names":
+        found = moved(address=address)
+        metadata = structs.replace(found.metadata, name=f"{name}-names")
+        put(
+            block,
+            structs.replace(
+                found, metadata=metadata, address_type="FQDN", endpoints=found.endpoints[:1]
+            ),
+        )  # type: ignore[index] # it has some
     elif action == "remove":
         remove(block, service)
     else:
@@ -407,8 +416,9 @@ def states_of(scene: str) -> str:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.partition("\n")[0])
-def test_states(scene: str) -> None:
+def test_states(scene: str, caplog: pytest.LogCaptureFixture) -> None:
     assert states_of(scene) == scene
+    assert not caplog.messages
 
 
 def test_the_states_of_all_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import MOST_ALIASES, NoSuchName
 from hsdns.cluster.objects import Object, Pod, Service
+from hsdns.cluster.pack import text
 from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import address_in
@@ -59,7 +60,7 @@ from hsdns.explanation.report import (
     ServiceReport,
     to_be_done,
 )
-from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest, text
+from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest
 from hsdns.faults.rules import Rule
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.wire import counted, printable

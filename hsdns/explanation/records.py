@@ -16,6 +16,7 @@ from hsdns.answer_table.policy import STORED_TYPES
 from hsdns.assemble import ServedAddress
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.history import History, Noted
+from hsdns.cluster.pack import text
 from hsdns.cluster.read_object import read_time
 from hsdns.cluster.schema import ParsedName
 from hsdns.cluster.source import Lead
@@ -28,7 +29,6 @@ from hsdns.explanation.report import (
     ServiceReport,
     TableState,
 )
-from hsdns.explanation.scene import text
 from hsdns.fastpath import Peeked
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.kubernetes import Kubernetes

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from hsdns.cluster.objects import EndpointSlice, Object, Service
+from hsdns.cluster.objects import Endpoint, EndpointSlice, Object, Service
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
@@ -363,14 +363,8 @@ def step(block: Kubernetes, action: str, name: str, address: str = "") -> None:
     if action == "move":
         put(block, moved(address=address))
     elif action == "names":
-        found = moved(address=address)
-        metadata = structs.replace(found.metadata, name=f"{name}-names")
-        put(
-            block,
-            structs.replace(
-                found, metadata=metadata, address_type="FQDN", endpoints=found.endpoints[:1]
-            ),
-        )  # type: ignore[index] # it has some
+        metadata = structs.replace(SLICE.metadata, name=f"{name}-names")
+        put(block, EndpointSlice(metadata, "FQDN", [Endpoint([address])]))
     elif action == "remove":
         remove(block, service)
     else:

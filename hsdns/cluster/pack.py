@@ -111,11 +111,6 @@ def pack_label(text: str) -> bytes | None:
     return label if 0 < len(label) <= MAX_LABEL_LEN else None
 
 
-def text(label: bytes) -> str:
-    """A label as text."""
-    return label.decode("utf-8", "replace")
-
-
 def pack_service(
     service: Service | ReadService, slices: tuple[PackedSlice, ...], reject: Reject
 ) -> ServiceValue:

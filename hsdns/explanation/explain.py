@@ -22,7 +22,6 @@ from hsdns.cluster.controllers.kinds import PodManifest
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.lookup import MOST_ALIASES, NoSuchName
 from hsdns.cluster.objects import Object, Pod, Service
-from hsdns.cluster.pack import text
 from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.source import Lead
 from hsdns.cluster.store import address_in
@@ -63,6 +62,7 @@ from hsdns.explanation.report import (
 from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest
 from hsdns.faults.rules import Rule
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.manifests import text
 from hsdns.wire import counted, printable
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply

@@ -19,12 +19,13 @@ from hsdns.causes.labels import SHORT, edits
 from hsdns.cluster.address import dashed, is_reverse, pack_address
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.objects import Pod
-from hsdns.cluster.pack import pack_label, text
+from hsdns.cluster.pack import pack_label
 from hsdns.cluster.schema import POD, SVC
 from hsdns.cluster.store import address_in
 from hsdns.cluster.value import Key, Port, ServiceValue
 from hsdns.explanation.report import NearName
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.manifests import text
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name

@@ -16,7 +16,6 @@ from hsdns.answer_table.policy import STORED_TYPES
 from hsdns.assemble import ServedAddress
 from hsdns.cluster.freshness import Dependencies
 from hsdns.cluster.history import History, Noted
-from hsdns.cluster.pack import text
 from hsdns.cluster.read_object import read_time
 from hsdns.cluster.schema import ParsedName
 from hsdns.cluster.source import Lead
@@ -32,6 +31,7 @@ from hsdns.explanation.report import (
 from hsdns.fastpath import Peeked
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.manifests import text
 from hsdns.wire import counted
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query

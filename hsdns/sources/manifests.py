@@ -37,7 +37,6 @@ from hsdns.cluster.objects import (
     identity,
     stub,
 )
-from hsdns.cluster.pack import text
 from hsdns.cluster.source import (
     Deliver,
     Lead,
@@ -138,6 +137,11 @@ def view_of(documents: Sequence[Document], namespace: str = "") -> View:
 
 POLL_SECONDS = 2.0
 Key = tuple[str, str, str]  # of a document: kind, namespace and name
+
+
+def text(label: bytes) -> str:
+    """A label as text."""
+    return label.decode("utf-8", "replace")
 
 
 class _Reading(NamedTuple):

@@ -249,9 +249,9 @@ class Connection(Generic[Meaning]):
     def take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         """Process a frame; raise Violation."""
         if self._block is not None and kind != CONTINUATION:
-            raise _wrong("a header block that is broken off")
+            raise wrong("a header block that is broken off")
         if not self.has_settings and (kind != SETTINGS or flags & ACK):
-            raise _wrong("no SETTINGS at the beginning")
+            raise wrong("no SETTINGS at the beginning")
         if kind < len(_TAKE):  # unknown ones are ignored
             _TAKE[kind](self, flags, number, payload)
 
@@ -307,7 +307,7 @@ class Connection(Generic[Meaning]):
 
     def _take_data(self, flags: int, number: int, payload: bytes) -> None:
         if self._is_idle(number):
-            raise _wrong("DATA on an idle stream")
+            raise wrong("DATA on an idle stream")
         self._room = self._admit(0, self._room, len(payload))
         data = _unpadded(flags, payload)
         stream, ends = self.streams.get(number), bool(flags & END_STREAM)
@@ -330,7 +330,7 @@ class Connection(Generic[Meaning]):
 
     def _take_headers(self, flags: int, number: int, payload: bytes) -> None:
         if not number & 1:
-            raise _wrong("HEADERS on a stream that no client opens")
+            raise wrong("HEADERS on a stream that no client opens")
         block = _unpadded(flags, payload)
         if flags & HAS_PRIORITY:
             if len(block) < _PRIORITY_LEN:
@@ -343,7 +343,7 @@ class Connection(Generic[Meaning]):
 
     def _take_continuation(self, flags: int, number: int, payload: bytes) -> None:
         if self._block is None or self._block[0] != number:
-            raise _wrong("CONTINUATION without a header block")
+            raise wrong("CONTINUATION without a header block")
         _, first, block = self._block
         block += payload
         if len(block) > MAX_BLOCK_LEN:
@@ -380,13 +380,13 @@ class Connection(Generic[Meaning]):
     def _take_priority(self, flags: int, number: int, payload: bytes) -> None:
         del flags
         if not number:
-            raise _wrong("PRIORITY without a stream")
+            raise wrong("PRIORITY without a stream")
         _check_length("PRIORITY", payload, _PRIORITY_LEN)
 
     def _take_rst_stream(self, flags: int, number: int, payload: bytes) -> None:
         del flags
         if self._is_idle(number):
-            raise _wrong("RST_STREAM on an idle stream")
+            raise wrong("RST_STREAM on an idle stream")
         _check_length("RST_STREAM", payload, 4)
         stream = self.close(number)
         if stream is not None:
@@ -394,7 +394,7 @@ class Connection(Generic[Meaning]):
 
     def _take_settings(self, flags: int, number: int, payload: bytes) -> None:
         if number:
-            raise _wrong("SETTINGS of a stream")
+            raise wrong("SETTINGS of a stream")
         if len(payload) % _SETTING.size or (flags & ACK and payload):
             raise Violation(ErrorCode.FRAME_SIZE_ERROR, f"SETTINGS of {len(payload)} octets")
         if flags & ACK:
@@ -418,18 +418,18 @@ class Connection(Generic[Meaning]):
             self._send_all()
         elif setting == FRAME_SIZE:
             if not MAX_FRAME_LEN <= value <= _MAX_MAX_FRAME:
-                raise _wrong(f"a maximum of {value} octets for a frame")
+                raise wrong(f"a maximum of {value} octets for a frame")
             self._max_frame = value
         elif setting == ENABLE_PUSH and value > 1:
-            raise _wrong("ENABLE_PUSH that is neither 0 nor 1")
+            raise wrong("ENABLE_PUSH that is neither 0 nor 1")
 
     def _take_push_promise(self, flags: int, number: int, payload: bytes) -> None:
         del flags, number, payload
-        raise _wrong("PUSH_PROMISE, which was not allowed")
+        raise wrong("PUSH_PROMISE, which was not allowed")
 
     def _take_ping(self, flags: int, number: int, payload: bytes) -> None:
         if number:
-            raise _wrong("PING of a stream")
+            raise wrong("PING of a stream")
         _check_length("PING", payload, 8)
         if not flags & ACK:
             self.out += frame(PING, ACK, 0, payload)
@@ -437,7 +437,7 @@ class Connection(Generic[Meaning]):
     def _take_goaway(self, flags: int, number: int, payload: bytes) -> None:
         del flags
         if number:
-            raise _wrong("GOAWAY of a stream")
+            raise wrong("GOAWAY of a stream")
         if len(payload) < 8:
             raise Violation(ErrorCode.FRAME_SIZE_ERROR, f"GOAWAY of {len(payload)} octets")
         self.take_goaway(*struct.unpack_from(">II", payload))
@@ -445,11 +445,11 @@ class Connection(Generic[Meaning]):
     def _take_window_update(self, flags: int, number: int, payload: bytes) -> None:
         del flags
         if number and self._is_idle(number):
-            raise _wrong("WINDOW_UPDATE of an idle stream")
+            raise wrong("WINDOW_UPDATE of an idle stream")
         _check_length("WINDOW_UPDATE", payload, 4)
         more = int.from_bytes(payload, "big") & LAST_STREAM
         if not more:
-            raise _wrong("WINDOW_UPDATE by nothing")
+            raise wrong("WINDOW_UPDATE by nothing")
         if not number:
             self._window += more
             if self._window > LAST_STREAM:
@@ -583,7 +583,8 @@ _TAKE: Final = (
 )  # fmt: skip
 
 
-def _wrong(what: str) -> Violation:
+def wrong(what: str) -> Violation:
+    """An error of the protocol."""
     return Violation(ErrorCode.PROTOCOL_ERROR, what)
 
 
@@ -602,5 +603,5 @@ def _unpadded(flags: int, payload: bytes) -> bytes:
     if not payload:
         raise Violation(ErrorCode.FRAME_SIZE_ERROR, "a frame too short for its padding")
     if payload[0] >= len(payload):
-        raise _wrong("padding that is longer than its frame")
+        raise wrong("padding that is longer than its frame")
     return payload[1 : len(payload) - payload[0]]

@@ -1,11 +1,13 @@
 """What holds for every test."""
 
+import asyncio
 import gc
 import inspect
 import logging
 import os
 import tempfile
 from collections.abc import Generator, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +15,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from hsdns.sources.manifest_folder import standard_input
 from tests.fastpath.twins import BOTH
 from tests.support.coroutines import event_loops
 from tests.support.effort import tries
@@ -128,3 +131,34 @@ def resolv_conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for module in ("hsdns.explanation.cli", "hsdns.plugins.kubernetes"):
             patch.setattr(f"{module}.RESOLV_CONF", str(path))
         yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def unread() -> Iterator[None]:
+    """A standard input of its own."""
+    standard_input.cache_clear()
+    yield
+    standard_input.cache_clear()
+
+
+@pytest.fixture(params=sorted(event_loops.LOOPS))
+def both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Play the test on both event loops, whose transports are not alike."""
+    monkeypatch.setattr(asyncio, "run", partial(event_loops.run, loop=request.param))
+
+
+@pytest.fixture(scope="module")
+def quiet_clusters() -> Iterator[None]:
+    """What is wrong with drawn objects is said elsewhere (test_pack.py); here it would be megabytes."""
+    log = logging.getLogger("hsdns.plugin.kubernetes")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    yield
+    log.setLevel(level)

@@ -174,8 +174,7 @@ def _is_used(service: Service, endpoint: Endpoint, slices: Sequence[EndpointSlic
 def _of_unready(view: View, service: Service, listed: Listed) -> Cause:
     namespace = service.metadata.namespace
     names = [(each.target_ref.name if each.target_ref else "") or "" for _, each in listed]
-    pods = (pod for pod in (view.pod(namespace, each) for each in names) if pod is not None)
-    for cause in filter(None, map(_of_pod, pods)):
+    for cause in filter(None, (_of_pod(view.pod(namespace, each)) for each in names)):
         return cause
     part, endpoint = listed[0]
     where = f"EndpointSlice {namespace}/{part.metadata.name}"
@@ -187,10 +186,10 @@ def _of_unready(view: View, service: Service, listed: Listed) -> Cause:
     return Cause("HS143", where, shown, todo)
 
 
-def _of_pod(pod: PodManifest) -> Cause | None:
+def _of_pod(pod: PodManifest | None) -> Cause | None:
     """Why a pod is not ready, after a colon."""
     trouble = trouble_of(pod)
-    if trouble is None:
+    if pod is None or trouble is None:
         return None
     namespace = pod.metadata.namespace
     where, todo = f"Pod {namespace}/{pod.metadata.name}", f"kubectl -n {namespace} {trouble.tells}"
@@ -536,8 +535,7 @@ def _not_created(view: View, found: Controlled, label: str) -> Cause:
     before = 0 if spec.pod_management_policy == "Parallel" else int(label.rpartition("-")[2])
     last = min(before, spec.ordinals.start + (spec.replicas or 0))
     names = (f"{found.name}-{ordinal}" for ordinal in range(spec.ordinals.start, last))
-    pods = (pod for pod in (view.pod(namespace, each) for each in names) if pod is not None)
-    for why in filter(None, map(_of_pod, pods)):
+    for why in filter(None, (_of_pod(view.pod(namespace, each)) for each in names)):
         sentence = f"pod {label} is not created before the one before it is ready{why.sentence}"
         return why._replace(sentence=sentence)
     why = _of_workload(view, found)

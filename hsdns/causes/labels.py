@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
 
 from hsdns.cluster.objects import labels_text
@@ -54,7 +53,6 @@ _NEXT: Final = {row[at : at + 2] for row in _KEYS for at in range(len(row) - 1)}
 SHORT: Final = 4  # letters of a word in which any other letter makes another word
 MANY: Final = 3  # more edits than are looked for
 _LONG: Final = 6  # letters of a word in which more than one letter may differ
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 # How much a label of the pods counts, and that all labels are there but for their spelling, more than the same name.
 _EXACT, _NEAR, _WHOLE = 4, 3, 20
@@ -79,7 +77,7 @@ def nearest(
     name: str,
     selector: Mapping[str, str],
     candidates: Iterable[L],
-    labels: Mapping[str, str] = _NONE,
+    labels: Mapping[str, str],
 ) -> L | None:
     """The pods that the selector of Service `name` means, the first of those as near; `labels` are its own."""
     found = [(*_nearness(name, selector, each, labels), each) for each in candidates]
@@ -110,7 +108,7 @@ class Neighbours(Generic[L]):
         return len(self._pods)
 
     def nearest(
-        self, name: str, selector: Mapping[str, str], labels: Mapping[str, str] = _NONE
+        self, name: str, selector: Mapping[str, str], labels: Mapping[str, str]
     ) -> L | None:
         """The pods that the selector of Service `name` means, as of all of them."""
         chosen = set(self._names.get(_bare(name), ()))
@@ -134,11 +132,7 @@ class Neighbours(Generic[L]):
 
 def _letters(value: str) -> int:
     """The letters of a value, as bits."""
-    found = 0
-    for each in value.lower():
-        if each.isalnum():
-            found |= 1 << (ord(each) & 127)
-    return found
+    return sum({1 << (ord(each) & 127) for each in value.lower() if each.isalnum()})
 
 
 def _nearness(
@@ -230,10 +224,8 @@ def is_misspelt(one: str, other: str) -> bool:
     if len(words[0]) != len(words[1]):
         return re.sub(r"[-_.]", "", one) == re.sub(r"[-_.]", "", other)
     pairs = [pair for pair in zip(*words, strict=True) if pair[0] != pair[1]]
-    if not pairs:
-        return True  # another sign between the same words
     if len(pairs) != 1:
-        return False
+        return not pairs  # another sign between the same words
     ((left, right),) = pairs
     if not left.isalpha() or not right.isalpha():
         return re.sub(r"[0-9]", "", left) != re.sub(r"[0-9]", "", right) and _is_one_edit(

@@ -43,8 +43,10 @@ class Trouble(NamedTuple):
         return self.what.removeprefix("is not ready").removeprefix(": ").removeprefix("is ")
 
 
-def trouble_of(pod: PodManifest) -> Trouble | None:
-    """Why a pod is not ready; None if it is, or its status does not say."""
+def trouble_of(pod: PodManifest | None) -> Trouble | None:
+    """Why a pod is not ready; None if it is, or its status does not say, or it is not known."""
+    if pod is None:
+        return None
     name, status, deleted = pod.metadata.name, pod.status, pod.metadata.deletion_timestamp
     describe = f"describe pod {name}"
     conditions = {each.type: each for each in status.conditions or ()}
@@ -95,8 +97,7 @@ def trouble_of(pod: PodManifest) -> Trouble | None:
 
 def why_unready(endpoint: Endpoint, pods: Mapping[str, PodManifest]) -> str:
     """Why an endpoint is not ready, with the pods by their names; "" if that is not known."""
-    pod = pods.get((endpoint.target_ref.name if endpoint.target_ref else "") or "")
-    trouble = trouble_of(pod) if pod is not None else None
+    trouble = trouble_of(pods.get((endpoint.target_ref.name if endpoint.target_ref else "") or ""))
     if trouble is not None:
         return trouble.short
     conditions = endpoint.conditions

@@ -148,10 +148,6 @@ class View:
         )
         return [each for each in near if selector.items() <= (each.metadata.labels or {}).items()]
 
-    def by_name(self, namespace: str) -> dict[str, PodManifest]:
-        """The pods of a namespace by their names."""
-        return {each.metadata.name: each for each in self.pods(namespace)}
-
     def pod(self, namespace: str, name: str) -> PodManifest | None:
         """The pod of that name."""
         return self._by_name.get((namespace, name))

@@ -50,7 +50,8 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.pack import pack_slice, pack_target, source_cluster
 from hsdns.cluster.schema import POD, ParsedName
 from hsdns.cluster.store import address_in
-from hsdns.explanation.scene import Change, ClusterObjects, Replay, Scene, text
+from hsdns.explanation.scene import Change, ClusterObjects, Replay, Scene
+from hsdns.sources.manifests import text
 from hsdns.wire import counted
 
 MADE_ADDRESS: Final = "192.0.2.1"  # of an endpoint that is added (RFC 5737)

@@ -59,9 +59,10 @@ from hsdns.explanation.report import (
     ServiceReport,
     to_be_done,
 )
-from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest, text
+from hsdns.explanation.scene import Change, Lacking, Replay, Scene, smallest
 from hsdns.faults.rules import Rule
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.manifests import text
 from hsdns.wire import counted, printable
 from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply

@@ -28,7 +28,8 @@ from hsdns.cluster.objects import (
 from hsdns.cluster.schema import ParsedName
 from hsdns.explanation.observed import Pause
 from hsdns.explanation.report import EndpointReport, Fate, ServiceReport, SliceReport
-from hsdns.explanation.scene import Replay, Scene, Trial, text
+from hsdns.explanation.scene import Replay, Scene, Trial
+from hsdns.sources.manifests import text
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import RR
 from hsdns.wire.name import Name

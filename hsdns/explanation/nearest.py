@@ -24,8 +24,8 @@ from hsdns.cluster.schema import POD, SVC
 from hsdns.cluster.store import address_in
 from hsdns.cluster.value import Key, Port, ServiceValue
 from hsdns.explanation.report import NearName
-from hsdns.explanation.scene import text
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.manifests import text
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Reply
 from hsdns.wire.name import Name

@@ -28,10 +28,10 @@ from hsdns.explanation.report import (
     ServiceReport,
     TableState,
 )
-from hsdns.explanation.scene import text
 from hsdns.fastpath import Peeked
 from hsdns.plugins.cache import Cache
 from hsdns.plugins.kubernetes import Kubernetes
+from hsdns.sources.manifests import text
 from hsdns.wire import counted
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query

@@ -37,11 +37,6 @@ from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import Name
 
 
-def text(label: bytes) -> str:
-    """A label as text."""
-    return label.decode("utf-8", "replace")
-
-
 class ClusterObjects:
     """The objects of a question, or all objects of a small cluster."""
 

@@ -16,7 +16,6 @@ from random import Random
 from typing import ClassVar, Final
 
 from hsdns.resolver.model import (
-    ADDRESS_LEN,
     FAILURES,
     Answer,
     Arrival,
@@ -75,6 +74,7 @@ class CAres(Model):
     name = "c-ares"
     reader = READER
     used_by = "aiodns, some builds of curl"
+    searches_addresses_alone = True
     keeps = Keeps(
         0, NODATA_TTL, "c-ares keeps an answer for its TTL, and one without data for an hour"
     )
@@ -101,10 +101,6 @@ class CAres(Model):
         self._latencies: list[list[float]] = [[] for _ in range(count)]
         self._without_cookie: set[int] = set()  # servers that have replied without cookies
         self._sockets: dict[tuple[str, int], str] = {}
-
-    def names(self, name: str, types: Sequence[int]) -> list[str]:
-        """Only addresses are looked up through the search list."""
-        return super().names(name, types) if {*types} <= {*ADDRESS_LEN} else [name]
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one exists and has an address."""

@@ -134,6 +134,9 @@ class Model(ABC):
     keeps: ClassVar[Keeps] = Keeps()
     checks_question: ClassVar[bool] = True  # of a reply, besides its ID
     most_threads: ClassVar[int] = 0  # that look names up at once in a process, 0 for any number
+    searches_addresses_alone: ClassVar[bool] = (
+        False  # other types are looked up without the search list
+    )
     looks_at_own_address: ClassVar[bool] = False  # and looks up no AAAA without an IPv6 address
     has_ipv6 = True  # whether the pod has an IPv6 address, which is not that of a link
 
@@ -153,7 +156,8 @@ class Model(ABC):
 
     def names(self, name: str, types: Sequence[int]) -> list[str]:
         """The names to try in turn."""
-        return candidates(self.conf, name)
+        is_tried_alone = self.searches_addresses_alone and types[0] not in ADDRESS_LEN
+        return [name] if is_tried_alone else candidates(self.conf, name)
 
     def own(self, types: Sequence[int]) -> Sequence[int]:
         """The types that it looks up in its pod."""

@@ -17,7 +17,6 @@ from collections.abc import Generator, Sequence
 from typing import Any, ClassVar, Final
 
 from hsdns.resolver.model import (
-    ADDRESS_LEN,
     LIBC_TYPES,
     Answer,
     Arrival,
@@ -47,14 +46,11 @@ class Musl(Model):
     name = "musl"
     reader = READER
     used_by = "Alpine images with musl 1.2.4 or newer"
+    searches_addresses_alone = True  # res_search() is res_query()
     checks_question = False
     uses_tcp: ClassVar[bool] = True
     nodata: ClassVar[str] = NODATA
     answer_len: ClassVar[int] = 4800  # octets of a reply that are read
-
-    def names(self, name: str, types: Sequence[int]) -> list[str]:
-        """Only addresses are looked up through the search list: res_search() is res_query()."""
-        return super().names(name, types) if types[0] in ADDRESS_LEN else [name]
 
     def send(self, *packet: Any, **form: Any) -> None:
         """Put a packet into the outbox; res_query() has the AD bit."""

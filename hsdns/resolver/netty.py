@@ -44,6 +44,7 @@ class Netty(Model):
     reader = READER
     used_by = "Netty's DnsNameResolver: Spring WebFlux, Vert.x"
     looks_at_own_address = True
+    searches_addresses_alone = True
     keeps = Keeps(0, inf, "its cache keeps addresses for their TTL")
 
     def __init__(self, text: str, random: Random) -> None:
@@ -51,10 +52,6 @@ class Netty(Model):
         self._next = 0  # server, with `rotate`
         self._ports: dict[int, str] = {}
         self._kept: dict[tuple[str, int], tuple[float, tuple[str, ...]]] = {}
-
-    def names(self, name: str, types: Sequence[int]) -> list[str]:
-        """Only addresses are looked up through the search list."""
-        return super().names(name, types) if types[0] in ADDRESS_LEN else [name]
 
     def lookup(self, name: str, types: Sequence[int]) -> Waiting:
         """Try the names until one has an address."""

@@ -140,7 +140,7 @@ Key = tuple[str, str, str]  # of a document: kind, namespace and name
 
 
 def text(label: bytes) -> str:
-    """A label of a question as text."""
+    """A label as text."""
     return label.decode("utf-8", "replace")
 
 

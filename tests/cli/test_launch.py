@@ -46,19 +46,14 @@ from tests.support.clients.messages import query, summary
 from tests.support.plugins.corefiles import KUBEADM, assembled
 from tests.support.tables import columns, values
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 TABLES = Path(__file__).with_name("tables.txt")
 
 if TYPE_CHECKING:
     from hsdns.cli.launch import Addresses
 
 FALLBACK = ". {\n    whoami\n    log\n}\n"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture(autouse=True)

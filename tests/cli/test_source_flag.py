@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,21 +13,15 @@ from hsdns.cli.launch import CorefileSource
 from hsdns.cli.source import recorded_header, source_tokens
 from hsdns.corefile.tree import CorefileError
 from hsdns.recording.entry import Header
-from hsdns.sources.manifest_folder import standard_input, was_read
+from hsdns.sources.manifest_folder import was_read
 from tests.recording.recorded import HEADER, write
 from tests.support.tables import values
+
+pytestmark = pytest.mark.usefixtures("folder", "unread")
 
 TABLES = Path(__file__).with_name("tables.txt")
 
 NAMESPACE = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
-
-
-@pytest.fixture(autouse=True)
-def unread() -> Iterator[None]:
-    """Give each test a standard input of its own."""
-    standard_input.cache_clear()
-    yield
-    standard_input.cache_clear()
 
 
 @pytest.mark.parametrize(("words", "is_terminal", "printed"), values(TABLES, "standard input is read before the start"))  # fmt: skip
@@ -85,13 +78,6 @@ def test_the_header_of_a_recording(
 # Where the Corefile comes from.
 
 FALLBACK = ". {\n    whoami\n    log\n}\n"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def directives(source: CorefileSource) -> list[list[str]]:

@@ -5,8 +5,7 @@ The lines for what changed between two states of a cluster.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -36,21 +35,14 @@ from tests.support.cluster.reference import Options
 from tests.support.effort import tries
 from tests.support.plugins.requests import section
 
+pytestmark = pytest.mark.usefixtures("quiet_clusters")
+
 WEB = service("testns/web", "10.0.0.1", ports=["http/TCP/80"])
 CLUSTERS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     max_examples=tries(50),
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quiet() -> Iterator[None]:
-    log = logging.getLogger("hsdns.plugin.kubernetes")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    yield
-    log.setLevel(level)
 
 
 def listed(plugin: Kubernetes) -> list[tuple[RR, ...]]:

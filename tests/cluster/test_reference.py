@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -49,6 +48,8 @@ from tests.support.plugins.requests import make_request
 from tests.support.plugins.runtime import FakeRuntime
 from tests.support.tables import values
 
+pytestmark = pytest.mark.usefixtures("quiet_clusters")
+
 TABLES = Path(__file__).with_name("tables.txt")
 
 # Making a cluster smaller takes minutes, more than a test may; the assertion names the question.
@@ -63,16 +64,6 @@ CLUSTERS = settings(
 NEXT = Reply(rcode=Rcode.REFUSED, error="next")
 # What a name outside the zone resolves to; one of the targets fails.
 OUTSIDE = {b"\7example\3org\0": {1: b"\xc0\0\2\1", 28: b"\x20\1\x0d\xb8" + bytes(12)}}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quiet() -> Iterator[None]:
-    """What is wrong with drawn objects is said elsewhere (test_pack.py); here it would be megabytes."""
-    log = logging.getLogger("hsdns.plugin.kubernetes")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    yield
-    log.setLevel(level)
 
 
 class Recorded:

@@ -26,6 +26,8 @@ from loadtest.ports import free_port
 from tests.support.clients.command import ENVIRON, HSDNS, run_command
 from tests.support.plugins.corefiles import parsed
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "hsdns" / "demo"
 PAGES = [
@@ -91,13 +93,6 @@ CONSOLES = [
     and "lab.sock" not in fence.body
     and fence.page.name != "record.md"
 ]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to be in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def write_files(page: Path) -> None:

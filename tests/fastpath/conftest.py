@@ -2,19 +2,12 @@
 
 import importlib
 from collections.abc import Iterator
-from types import ModuleType
 
 import pytest
 
 from hsdns.fastpath.batch import PortableBatch
 from tests.fastpath.servers import KINDS, PORTABLE, Server
-from tests.fastpath.twins import BOTH, PYTHON
-
-
-@pytest.fixture(params=BOTH)
-def twin(request: pytest.FixtureRequest) -> ModuleType:
-    """One of the twins: its module."""
-    return importlib.import_module(request.param)
+from tests.fastpath.twins import PYTHON
 
 
 @pytest.fixture(params=KINDS)

@@ -388,7 +388,7 @@ def test_what_may_stand_behind_a_service() -> None:
     )
     found = asyncio.run(read_view(api, "shop", {"app": "db"}))
     assert [each.metadata.name for each in found.pods("shop")] == ["db-0", "db-1"]
-    assert asyncio.run(read_view(api, "shop", {"app": "x"})).by_name("shop").keys() == {"db-0", "db-1", "web-0"}  # fmt: skip
+    assert {each.metadata.name for each in asyncio.run(read_view(api, "shop", {"app": "x"})).pods("shop")} == {"db-0", "db-1", "web-0"}  # fmt: skip
     kinds = {"deployments", "statefulsets", "daemonsets", "replicasets", "jobs"}
     assert found.unknown.keys() == kinds
     assert "404" in found.unknown["jobs"]

@@ -6,7 +6,7 @@ import asyncio
 import io
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -23,15 +23,9 @@ from hsdns.sources.manifests import Manifests, read_pod
 from tests.support.cluster.object_lines import object_lines
 from tests.support.plugins.runtime import FakeRuntime
 
+pytestmark = pytest.mark.usefixtures("unread")
+
 DEMO = Path(hsdns.__file__).parent / "demo"
-
-
-@pytest.fixture(autouse=True)
-def unread() -> Iterator[None]:
-    """Give each test a standard input of its own."""
-    standard_input.cache_clear()
-    yield
-    standard_input.cache_clear()
 
 
 def service(name: str, address: str = "10.96.0.7") -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,21 +30,15 @@ from hsdns.wire.framing import frame
 from hsdns.wire.iana import RRType
 from hsdns.wire.message import Query
 from hsdns.wire.name import Name
-from tests.support.coroutines import event_loops
-from tests.support.coroutines.event_loops import LOOPS
 from tests.support.tables import section, sections, values
+
+pytestmark = pytest.mark.usefixtures("both_loops")
 
 TABLES = Path(__file__).with_name("tables.txt")
 
 QUERY = encode_query(Query.ask(Name.from_text("www.example.org."), RRType.A), 0x1234)
 NOISE = b"\x12\x35" + bytes(10)
 REPLY = b"\x12\x34" + bytes(10)
-
-
-@pytest.fixture(params=sorted(LOOPS), autouse=True)
-def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Play each test on both event loops, whose transports are not alike."""
-    monkeypatch.setattr(asyncio, "run", partial(event_loops.run, loop=request.param))
 
 
 class Sent(asyncio.DatagramTransport):

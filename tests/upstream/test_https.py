@@ -13,23 +13,17 @@ import pytest
 from hsdns.upstream.connection import ConnectionClosed
 from hsdns.upstream.https import DohSession, HttpsConnection, HttpsPool, connect_https
 from hsdns.upstream.target import HTTP2, Target, UpstreamSettings
-from tests.support.coroutines import event_loops
-from tests.support.coroutines.event_loops import LOOPS
 from tests.support.coroutines.scripted_timeouts import script_timeouts, silence_until_timeout
 from tests.support.upstreams.certificate import Certificate, make_certificate
 from tests.support.upstreams.dns_upstream import Answer, answer
 from tests.support.upstreams.doh_upstream import Asked, DohUpstream, serve_doh
 
+pytestmark = pytest.mark.usefixtures("both_loops")
+
 NAME = "dns.example.net"
 FOUND = answer("www.example.org. 5 IN A 192.0.2.1")
 WIRE = dns.message.make_query("www.example.org", "A", id=0x1234).to_wire()
 QUERY = b"\0\0" + WIRE[2:]
-
-
-@pytest.fixture(params=sorted(LOOPS), autouse=True)
-def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Play each test on both event loops, whose transports are not alike."""
-    monkeypatch.setattr(asyncio, "run", partial(event_loops.run, loop=request.param))
 
 
 @pytest.fixture(scope="module")

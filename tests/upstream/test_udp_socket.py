@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from functools import partial
 
 import pytest
 
 from hsdns.upstream.target import Target
 from hsdns.upstream.udp_socket import BATCH_LEN, TURN, UdpSockets
 from loadtest.ports import open_both
-from tests.support.coroutines import event_loops
-from tests.support.coroutines.event_loops import LOOPS, until
+from tests.support.coroutines.event_loops import until
 from tests.support.upstreams.dns_upstream import OTHER_LOOPBACK, serve
+
+pytestmark = pytest.mark.usefixtures("both_loops")
 
 
 def no_time_passes() -> float:
@@ -20,12 +20,6 @@ def no_time_passes() -> float:
 
 def unexpected(what: bytes | OSError) -> None:
     raise AssertionError(f"unexpected: {what!r}")
-
-
-@pytest.fixture(params=sorted(LOOPS), autouse=True)
-def _both_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Play each test on both event loops."""
-    monkeypatch.setattr(asyncio, "run", partial(event_loops.run, loop=request.param))
 
 
 async def test_datagrams_come_and_go_in_batches() -> None:

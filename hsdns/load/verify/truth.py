@@ -146,7 +146,8 @@ class Truth:
         self._expected: dict[tuple[int, int], Answer | None] = {}
         self._making = threading.Lock()  # guards _scratch
         self.follow: Follow = lambda key, state, time, version: None
-        self._scratch = Store(block.state.settings, wall=lambda: 0.0, warn=_ignore)
+        # What it warns of, the source has reported.
+        self._scratch = Store(block.state.settings, wall=lambda: 0.0, warn=lambda sentence: None)
         self._scratch.namespaces = block.store.namespaces
         self._scratch.pods = block.store.pods
         self._scratch.synced = True
@@ -386,7 +387,8 @@ def _addresses_of(packed: Packed) -> set[tuple[bytes, bytes]]:
     """The addresses with their labels, b"" for none."""
     if isinstance(packed, ServiceFacts):
         return {(address, b"") for address in packed.cluster_ips}
-    return {place for part in packed for place in zip(part.separate, part.own_labels, strict=True)}
+    parts = [part for part in packed if part.width]  # others have names in the place of addresses
+    return {place for part in parts for place in zip(part.separate, part.own_labels, strict=True)}
 
 
 def _is_alias(value: ServiceValue, qtype: int) -> bool:
@@ -394,7 +396,3 @@ def _is_alias(value: ServiceValue, qtype: int) -> bool:
     if value.kind == EXTERNAL_NAME and qtype != RRType.CNAME:
         return True
     return any(part.targets for part in value.slices)
-
-
-def _ignore(sentence: str) -> None:
-    """Do nothing: the source has reported it."""

@@ -496,8 +496,8 @@ def answered_unready(objects: Objects, manifest: Manifest, service: Service) -> 
             if is_ready(each) and each.conditions is not None and each.conditions.serving is False
         ]
         if unready:
-            ref, pods = unready[0].target_ref, objects.view.by_name(part.namespace)
-            why = why_unready(unready[0], pods)
+            ref, pods = unready[0].target_ref, objects.view.pods(part.namespace)
+            why = why_unready(unready[0], {each.metadata.name: each for each in pods})
             why = f"pod {ref.name}: {why}" if why and ref is not None else why
             yield part.remark(
                 "endpoints",

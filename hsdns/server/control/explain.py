@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import ref
 
 from hsdns.ask.names import BadWord, read_word
 from hsdns.explanation.observed import Pause
@@ -141,7 +142,7 @@ class Causes:
         instance, now = self._door.serving(), self._door.clock()
         rules = self._door.faults.rules.standing.values() if self._door.faults is not None else ()
         changes = (each.store.changes for each in kubernetes_blocks(instance))
-        state = id(instance), *changes, *((each.text, each.begun) for each in rules)
+        state = ref(instance), *changes, *((each.text, each.begun) for each in rules)
         new = [each for each in names if self._is_due(key_of(each), state, now)]
         # Side by side: each may wait for the API server.
         found = await asyncio.gather(*(self._find(instance, each) for each in new))

@@ -38,13 +38,14 @@ Rule: each question is listed once, with its longest time.  The time of a hit of
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from hsdns.http_page import HttpRefusal, PageRequest
 from hsdns.metrics import TIME_BUCKETS, Counter, Histogram
@@ -57,6 +58,7 @@ from hsdns.server.query_tap import POLL, SeenQuery
 from hsdns.server.runtime import Turn
 from hsdns.wire.name import Name
 
+C = TypeVar("C")
 FILTERS: Final = ("namespace", "name")
 KINDS: Final = (b"svc", b"pod")  # the label that follows the namespace
 
@@ -203,22 +205,34 @@ class _RateCounts(NamedTuple):
     position: int
 
 
-class Rates:
-    """Compares the counts with those of the previous call."""
+class _Compared(ABC, Generic[C]):
+    """Compares counts with those of the previous call."""
 
     def __init__(self, door: Door) -> None:
-        self._door = door
-        self._at = door.clock()
-        self._before = self._count()
+        self._door, self._at = door, door.clock()
+        self._counts = self._count()
+
+    @abstractmethod
+    def _count(self) -> C:
+        """The counts now."""
+
+    def _since(self) -> tuple[float, C, C]:
+        """The seconds since the last call, the counts then and now."""
+        now, before = self._door.clock(), self._counts
+        seconds = max(now - self._at, 0.001)
+        self._at, self._counts = now, self._count()
+        return seconds, before, self._counts
+
+
+class Rates(_Compared[_RateCounts]):
+    """Compares the counts with those of the previous call."""
 
     def take(self) -> dict[str, Any]:
         """The rates per second since the last call; `exact` says whether every query was counted."""
-        now, before = self._door.clock(), self._before
-        seconds = max(now - self._at, 0.001)
-        self._at, self._before = now, self._count()
+        seconds, before, counts = self._since()
         by_type, by_rcode, lookups = (
             {key: count - old.get(key, 0) for key, count in new.items()}
-            for new, old in zip(self._before.series, before.series, strict=True)
+            for new, old in zip(counts.series, before.series, strict=True)
         )
         total, is_exact = sum(by_type.values()), True
         if not self._is_counted():
@@ -227,7 +241,7 @@ class Rates:
                 by_type[each.type] += each.weight
                 by_rcode[each.rcode or NO_REPLY] += each.weight
                 is_exact = is_exact and each.weight == 1
-            total = float(self._before.seen - before.seen)
+            total = float(counts.seen - before.seen)
         hits = sum(lookups.get(each, 0) for each in _HITS)
         return {
             "queries_per_second": round(total / seconds, 2),
@@ -264,21 +278,14 @@ DURATIONS: Final = "coredns_proxy_request_duration_seconds"
 _CELLS: Final = len(TIME_BUCKETS) + 2
 
 
-class Upstreams:
+class Upstreams(_Compared[dict[str, list[float]]]):
     """Compares the counts of each upstream with those of the previous call."""
-
-    def __init__(self, door: Door) -> None:
-        self._door = door
-        self._at = door.clock()
-        self._before = self._count()
 
     def take(self) -> list[dict[str, Any]]:
         """Each upstream with replies per second, failures and median time since the last call."""
-        now, before = self._door.clock(), self._before
-        seconds = max(now - self._at, 0.001)
-        self._at, self._before = now, self._count()
+        seconds, before, now = self._since()
         found = []
-        for address, counts in self._before.items():
+        for address, counts in now.items():
             earlier = before.get(address, [0.0] * _CELLS)
             *new, failures = (count - old for count, old in zip(counts, earlier, strict=True))
             found.append(

@@ -24,7 +24,7 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from hsdns import http2
-from hsdns.http2 import ErrorCode, Fields, Frame, Stream, Violation, field
+from hsdns.http2 import ErrorCode, Fields, Frame, Stream, Violation, field, wrong
 from hsdns.server.http.request import Request, Response, date
 
 COUNTED: Final = 64  # frames in one step
@@ -242,7 +242,7 @@ class Http2(http2.Connection[_Head]):
         stream = self.streams.get(number)
         if stream is not None and not stream.has_ended:
             if head.method or not ends:
-                raise _malformed("trailers with the fields of a request, or without the end of it")
+                raise wrong("trailers with the fields of a request, or without the end of it")
             stream.has_ended = True
             self._complete(stream)
             return
@@ -250,7 +250,7 @@ class Http2(http2.Connection[_Head]):
             code = ErrorCode.PROTOCOL_ERROR if stream is None else ErrorCode.STREAM_CLOSED
             raise Violation(code, "HEADERS on a stream that has ended")
         if not head.method:
-            raise _malformed("a request without a method")
+            raise wrong("a request without a method")
         if len(self.streams) >= MAX_STREAMS:
             raise Violation(ErrorCode.PROTOCOL_ERROR, f"more than {MAX_STREAMS} streams at once")
         stream = self.open(number)
@@ -269,7 +269,7 @@ class Http2(http2.Connection[_Head]):
             return
         length = stream.head.length if stream.head is not None else None
         if length not in (None, len(stream.body)) and len(stream.body) <= MAX_BODY_LEN:
-            raise _malformed("a body of another length than its content-length")
+            raise wrong("a body of another length than its content-length")
         self._complete(stream)
 
     def take_late(self, number: int) -> None:
@@ -340,25 +340,23 @@ def read_head(fields: Fields) -> _Head:
     host = length = None
     for number, (name, value) in enumerate(fields):
         if not _VALUE.fullmatch(value):
-            raise _malformed("a field value with octets that are not allowed")
+            raise wrong("a field value with octets that are not allowed")
         if name[:1] == b":":
             if name not in _PSEUDO or number != len(pseudo) or name in pseudo:
-                raise _malformed(
-                    "a pseudo-header field that is unknown, repeated, or behind others"
-                )
+                raise wrong("a pseudo-header field that is unknown, repeated, or behind others")
             pseudo[name] = value
             continue
         if not _NAME.fullmatch(name):
-            raise _malformed("a field name with octets that are not allowed")
+            raise wrong("a field name with octets that are not allowed")
         if name in _FORBIDDEN or (name == b"te" and value.lower() != b"trailers"):
-            raise _malformed("a field that is specific to a connection")
+            raise wrong("a field that is specific to a connection")
         if name == b"host":
             if host is not None:
-                raise _malformed("two Host fields")
+                raise wrong("two Host fields")
             host = value
         elif name == b"content-length":
             if not value.isdigit() or length not in (None, value):
-                raise _malformed("a content-length that is no number")
+                raise wrong("a content-length that is no number")
             length = value
     if pseudo:
         _check_request(pseudo, host)
@@ -371,19 +369,15 @@ def read_head(fields: Fields) -> _Head:
 def _check_request(pseudo: dict[bytes, bytes], host: bytes | None) -> None:
     method = pseudo.get(b":method")
     if not method:
-        raise _malformed("a request without a method")
+        raise wrong("a request without a method")
     if method == b"CONNECT":
         if b":scheme" in pseudo or b":path" in pseudo:
-            raise _malformed("CONNECT with a scheme or a path")
+            raise wrong("CONNECT with a scheme or a path")
     elif not pseudo.get(b":path") or b":scheme" not in pseudo:
-        raise _malformed("a request without a path or a scheme")
+        raise wrong("a request without a path or a scheme")
     authority = pseudo.get(b":authority", host)
     if authority is None or host not in (None, authority):
-        raise _malformed("a request without a host, or with two")
-
-
-def _malformed(what: str) -> Violation:
-    return Violation(ErrorCode.PROTOCOL_ERROR, what)
+        raise wrong("a request without a host, or with two")
 
 
 def _octets_of(stream: Stream[_Head]) -> int:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from hsdns.cluster.objects import EndpointSlice, Object, Service
+from hsdns.cluster.objects import Endpoint, EndpointSlice, Object, Service
 from hsdns.load.outcome import LOST, NOT_SENT
 from hsdns.load.questions import Question
 from hsdns.load.schedule import SECOND
@@ -362,6 +362,9 @@ def step(block: Kubernetes, action: str, name: str, address: str = "") -> None:
     assert isinstance(service, Service)
     if action == "move":
         put(block, moved(address=address))
+    elif action == "names":
+        metadata = structs.replace(SLICE.metadata, name=f"{name}-names")
+        put(block, EndpointSlice(metadata, "FQDN", [Endpoint([address])]))
     elif action == "remove":
         remove(block, service)
     else:
@@ -407,8 +410,9 @@ def states_of(scene: str) -> str:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.partition("\n")[0])
-def test_states(scene: str) -> None:
+def test_states(scene: str, caplog: pytest.LogCaptureFixture) -> None:
     assert states_of(scene) == scene
+    assert not caplog.messages
 
 
 def test_the_states_of_all_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,4 +33,4 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> None:
     source = page.file.src_uri
     is_use = any(section.title == "Use" for section in page.ancestors)
     boost = 8 if is_use else BY_FOLDER.get(source.rpartition("/")[0], 0.05)
-    page.meta |= {"search": {"boost": boost}, "tags": TOPICS.get(source, [])}
+    page.meta.update(search={"boost": boost}, tags=TOPICS.get(source, []))

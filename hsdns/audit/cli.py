@@ -153,7 +153,7 @@ class Audit(SourceCommand):
             shown = map(printable, (head, "", *screen(reports, width, height - 4)))
             say("\x1b[H\x1b[J" + "\n".join(shown), shown=str, words=words)
         else:
-            say(*lines(reports), words=words)
+            say(*lines(reports), words=words, fits=True)
         if self.html is not None:
             from hsdns.audit.page import page
 

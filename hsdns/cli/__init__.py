@@ -124,9 +124,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = words.pop(0) if words and words[0] in SUBCOMMANDS else "coredns"
     try:
         if not words and name == "coredns" and _is_a_person():
-            from hsdns.cli.command import say_help
+            from hsdns.cli.command import say
 
-            say_help(f"{commands_by_purpose()}\n\n{MORE}")
+            say(*commands_by_purpose().split("\n"), "", *MORE.split("\n"), fits=True)
             return 0
         status = find_command(name).main(words)
         sys.stdout.flush()

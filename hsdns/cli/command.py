@@ -221,39 +221,43 @@ def say(
     shown: Callable[[str], str] = printable,
     flush: bool = False,
     words: Mapping[str, str] = {},
+    fits: bool = False,
 ) -> None:
     """Print lines to standard output; `shown` escapes a line, `str` takes one that is escaped.
 
-    `words` are painted in their colours.
+    `words` are painted in their colours; with `fits` no line is longer than those of a terminal.
     """
-    text = "".join(f"{shown(str(each))}\n" for each in lines)
+    width = columns() if fits else 0
+    text = "".join(f"{part}\n" for each in lines for part in _fitted(shown(str(each)), width))
     if words and colours.are_shown(sys.stdout):
         known = re.compile(rf"(?<![\w.-])({'|'.join(map(re.escape, words))})(?![\w.-])")
         text = known.sub(lambda found: colours.painted(found[0], words[found[0]]), text)
     _write(sys.stdout, text, flush=flush)
 
 
-def columns() -> int:
+def columns(stream: TextIO | None = None) -> int:
     """The columns of the terminal; 0 in a pipe, where no line is wrapped."""
     from shutil import get_terminal_size
 
-    return get_terminal_size().columns if sys.stdout.isatty() else 0
+    return get_terminal_size().columns if (stream or sys.stdout).isatty() else 0
+
+
+def _fitted(line: str, width: int) -> list[str]:
+    """A line in lines of so many columns, 0 for any; the rest begins below its second column.  No name is broken."""
+    from textwrap import wrap
+
+    if not 0 < width < len(line):
+        return [line]
+    [(indent, first)] = re.findall(r"^( *)((?:\S+(?: \S+)* {2,})?)", line)
+    below = indent + " " * (len(first) if len(indent + first) < width / 2 else 4)
+    return wrap(
+        line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def say_text(text: str) -> None:
     """Print a text of our own, such as a help or a document of JSON, in which an end of line is one."""
     say(*text.removesuffix("\n").split("\n"))
-
-
-def say_help(text: str) -> None:
-    """Print a help, on a terminal in lines of its width; the next line begins below the last column of the first."""
-    from textwrap import wrap
-
-    width = columns() or len(text) + 1
-    for line in text.split("\n"):
-        column = max((each.end() for each in re.finditer(r"^ *|\S {2,}", line)), default=0)
-        below = " " * (column if column < width / 2 else 4)
-        say(*wrap(line, width, subsequent_indent=below, break_on_hyphens=False) or [""])
 
 
 def say_json(value: object) -> None:
@@ -263,8 +267,11 @@ def say_json(value: object) -> None:
 
 def complain(*lines: object) -> None:
     """Print lines to standard error."""
+    width = columns(sys.stderr)
+    shown = (part for each in lines for part in _fitted(printable(str(each)), width))
     with suppress(OSError):  # nowhere else to say it
-        _write(sys.stderr, "".join(f"{printable(str(each))}\n" for each in lines))
+        _write(sys.stderr, "".join(f"{each}
+" for each in shown))
 
 
 class Progress:
@@ -379,7 +386,7 @@ class Command(msgspec.Struct, kw_only=True):
         try:
             command = cls.parse(words)
             if command is None:
-                say_help(cls.help_text())
+                say(*cls.help_text().split("\n"), fits=True)
                 return 0
             return command.run()
         except OutputError:

@@ -154,7 +154,8 @@ class Wait(SourceCommand):
         if self.o == "json":
             say_text(_json(qname, qtype, seen, seconds, wanted, why))
         else:
-            say(*_lines(qname, qtype, seen, seconds, wanted, why), words={f"wanted {wanted}": RED})
+            words = {f"wanted {wanted}": RED}
+            say(*_lines(qname, qtype, seen, seconds, wanted, why), words=words, fits=True)
         return 0 if met else 1
 
     def _asked(self, word: Word | None = None) -> Asked:

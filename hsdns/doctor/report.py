@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
@@ -20,6 +19,7 @@ from typing import Final, NamedTuple
 from hsdns import colours
 from hsdns.cli.command import say
 from hsdns.colours import BOLD, CYAN, DIM, GREEN, RED, YELLOW, painted
+from hsdns.resolver.report import wrapped
 from hsdns.rules.diagnosis import Diagnosis, Subject
 from hsdns.rules.mesh import TOOL, MeshFinding
 from hsdns.rules.names import Names
@@ -133,15 +133,7 @@ class Screen:
             yield from (f"{' ' * _INDENT}{each}" for each in (first, *rest))
 
     def _wrapped(self, text: str, indent: int, hanging: str = "") -> list[str]:
-        if not self._width:
-            return [text]
-        return textwrap.wrap(
-            text,
-            max(self._width - indent, 20),
-            subsequent_indent=hanging,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        return wrapped(text, max(self._width - indent, 20) if self._width else 0, hanging)
 
     def _painted(self, text: str, colour: str) -> str:
         return painted(text, colour, is_on=self._colour)

@@ -126,7 +126,7 @@ class _Run:
     def say(self, text: str) -> None:
         """Print a line of progress, if the output is for a reader."""
         if not self._as_json:
-            say(text, flush=True)
+            say(text, flush=True, fits=True)
 
     async def _play(self) -> None:
         lookups: asyncio.Future[Any] | None = None
@@ -216,7 +216,7 @@ class _Run:
             line: dict[str, Any] = {"second": round(at, 1), "about": name, "what": text}
             say(json.dumps(line), flush=True)
         else:
-            say(f"{at:7.1f}  {name}: {text}", flush=True)
+            say(f"{at:7.1f}  {name}: {text}", flush=True, fits=True)
 
     def _report(self, results: list[dict[str, Any]]) -> int:
         missed = [name for name, hits in self._hits.items() if not hits]

@@ -85,14 +85,21 @@ def lookups(scenario: Scenario) -> int:
 
 
 def as_table(
-    played: Sequence[Played], clients: Sequence[str] = CLIENTS, through: str = ""
+    played: Sequence[Played], clients: Sequence[str] = CLIENTS, through: str = "", most: int = 0
 ) -> Iterator[str]:
-    """A line for each scenario, and a column for each client, of those through a forwarder if one is named."""
+    """A line for each scenario, and a column for each client, of those through a forwarder if one is named.
+
+    If a line is longer than `most`, 0 for any, the clients are in several tables.
+    """
     width = max([8, *(len(each.scenario.name) for each in played)])
     labels = [Seen(each, 0.0, 0, 0, through=through).label for each in clients]
     rows = [(each, _cells(each, labels)) for each in played]
     columns = zip(clients, *(cells for _, cells in rows), strict=True)
     widths = [max(map(len, column)) for column in columns]
+    if 0 < most < width + sum(widths) + 2 * len(widths) and (half := len(clients) // 2):
+        yield from as_table(played, clients[:half], through, most)
+        yield from ("", *as_table(played, clients[half:], through, most))
+        return
     yield _line("scenario", clients, width, widths)
     for each, cells in rows:
         if each.why_not:
@@ -206,10 +213,8 @@ def _lines(scenario: Scenario) -> Iterator[str]:
             f"| {seen.label} | {number(seen.seconds)} | {seen.failed} | {seen.wrong} |{recovered} "
             f"{seen.queries} | {seen.error} |"
         )
-    yield from ("", "## Run it", "", "```text")
-    yield f"hsdns fault matrix {scenario.name}"
-    yield f"hsdns fault run {scenario.name}"
-    yield from ("```", "")
+    yield from ("", "## Run it", "", "```text", f"hsdns fault matrix {scenario.name}")
+    yield from (f"hsdns fault run {scenario.name}", "```", "")
     if scenario.own:
         yield from (f"It needs its own cluster: {scenario.own}.", "")
     yield from ("## Reports", "")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from hsdns.cli.command import ANY, OUTPUT, FlagError, complain, flag, no_command, say, say_text
+from hsdns.cli.command import ANY, OUTPUT, FlagError, columns, complain, flag, no_command, say
 from hsdns.cli.running_server import ServerCommand
 from hsdns.colours import YELLOW
 from hsdns.corefile.properties import duration_to_text
@@ -169,11 +169,12 @@ class Fault(ServerCommand):
             return
         if self.dry_run:
             tried, *hits = found
-            say(*_tried_text(tried, hits))
+            say(*_tried_text(tried, hits), fits=True)
             return
         is_empty = command in ("list", "clear")
         for each in found:
-            say(*(_hit_text(each) if is_endless else _rule_text(each)), flush=True, words=STATES)
+            lines = _hit_text(each) if is_endless else _rule_text(each)
+            say(*lines, flush=True, words=STATES, fits=True)
             is_empty = False
         if is_empty:
             say("no active rules")
@@ -280,7 +281,7 @@ def _list(as_json: bool) -> int:
         if as_json:
             say(json.dumps({"scenario": each.name, "title": each.title, "seconds": each.seconds}))
         else:
-            say(f"{each.name:{width}}  {each.title}")
+            say(f"{each.name:{width}}  {each.title}", fits=True)
     return 0
 
 
@@ -312,14 +313,13 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
         for each in found:
             say(json.dumps(json_of(each)))
     elif len(words) == 1:
-        say(*as_list(found[0]))
+        say(*as_list(found[0]), fits=True)
     else:
-        say_text(f"{LEGEND}{f', through {through}' if through else ''}\n\n")
-        say(*as_table(found, programs or CLIENTS, through))
+        say(f"{LEGEND}{f', through {through}' if through else ''}", "", fits=True)
+        say(*as_table(found, programs or CLIENTS, through, columns()), fits=True)
     missed = [(each.scenario.name, rule) for each in found for rule in each.never_hit]
     for scenario, rule in missed:
-        sentence = f'no query was hit by the rule "{rule}", so it has shown nothing'
-        complain(f"{scenario}: {sentence}")
+        complain(f'{scenario}: no query was hit by the rule "{rule}", so it has shown nothing')
     return 1 if missed else 0
 
 

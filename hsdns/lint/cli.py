@@ -162,7 +162,8 @@ def _lint(
     mesh = [each for each in said if level_at_least(each.level, level)]
     below = len(found) - len(shown) + len(said) - len(mesh)
     report = Report(shown, below, silenced, objects, len(files), unread, mesh, dict(files))
-    say(*formatted(report, output, colour=colours.are_shown(sys.stdout)), shown=str)
+    lines = formatted(report, output, colour=colours.are_shown(sys.stdout))
+    say(*lines, shown=str, fits=output == "text")
     return UNREAD if unread else 1 if shown or mesh else 0
 
 

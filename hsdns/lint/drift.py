@@ -48,7 +48,7 @@ def check_flags(given: Collection[str], of_findings: Iterable[str]) -> None:
 def show(compared: Compared, output: str) -> int:
     """Print the differences, and what was not compared on standard error; return the exit status."""
     complain(*compared.problems)
-    say(*formatted(compared, output), shown=str)
+    say(*formatted(compared, output), shown=str, fits=output == "text")
     return _UNREAD if compared.problems else 1 if compared.drift.differences else 0
 
 

@@ -9,14 +9,17 @@ Rule: the default is .hsdns.yaml in the working directory, if it exists.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hsdns.cli.command import ANY, OUTPUT, Command, Flag, FlagError, flag, say, say_text
+from hsdns.cli.command import ANY, OUTPUT, Command, Flag, FlagError, columns, flag, say, say_json
 
 if TYPE_CHECKING:
     from hsdns.rules.silence import SilencePattern
 
+# An end of line within a paragraph of a page, or a block of code, where each end of line stays.
+_WRAPPED: Final = re.compile(r"(^```.*?^```)|(?<=\S)\n *(?=[\w`(\[\"'])(?!```)", re.M | re.S)
 LEVEL: Final = Flag.of(
     "lowest level that is shown: error, warning (default) or note",
     "LEVEL",
@@ -47,18 +50,16 @@ class Rule(Command):
         except ValueError as error:
             raise FlagError(str(error)) from None
         if self.o == "json":
-            import json
-
             listed = [_as_json(each, with_page=bool(self.words)) for each in found]
-            say_text(json.dumps(listed[0] if self.words else listed, indent=2, ensure_ascii=False))
+            say_json(listed[0] if self.words else listed)
         elif self.words:
-            say_text(found[0].text)
+            text = _WRAPPED.sub(lambda each: each[1] or " ", found[0].text)
+            say(*(text if columns() else found[0].text).rstrip("\n").split("\n"), fits=True)
         else:
             for each in found:
                 preview = " (preview)" if each.is_preview else ""
-                say(f"{each.code} {each.level:<7} {each.title}{preview}")
-            for code, why in RETIRED.items():
-                say(f"{code} retired {why}")
+                say(f"{each.code}  {each.level:<7}  {each.title}{preview}", fits=True)
+            say(*(f"{code}  retired  {why}" for code, why in RETIRED.items()), fits=True)
         return 0
 
 

@@ -109,10 +109,10 @@ class Resolve(AskerCommand):
             }
             say_text(json.dumps(content, indent=2))
         else:
-            width = columns()
-            one = as_list(name, lookups[0], width)
-            shown = one if len(lookups) == 1 else as_table(name, lookups, width)
-            say(*shown, words={"resolves with all": GREEN, "resolves with none": RED, "error": RED})
+            one = as_list(name, lookups[0], columns())
+            shown = one if len(lookups) == 1 else as_table(name, lookups, columns())
+            words = {"resolves with all": GREEN, "resolves with none": RED, "error": RED}
+            say(*shown, words=words, fits=True)
         errors = {each.error for each in lookups if each.error}
         return 0 if not errors else 2 if errors == {UNSEEN} else 1
 

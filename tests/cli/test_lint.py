@@ -141,12 +141,13 @@ def test_no_corefile_of_the_documentation_is_hinted_at(
 # `hsdns rule`; sessions/rule.md has what it prints.
 
 
-def test_the_list_has_the_retired(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_list_has_the_retired(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    """On a terminal of 40 columns, where a title goes on below the second column."""
     monkeypatch.setitem(RETIRED, "HS900", "A thing is wrong; HS901 finds it")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
     assert cli.main(["rule"]) == 0
-    assert capsys.readouterr().out.endswith("\nHS900 retired A thing is wrong; HS901 finds it\n")
+    assert capsys.readouterr().out.endswith("\nHS900  retired  A thing is wrong; HS901\n       finds it\n")  # fmt: skip
 
 
 def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:

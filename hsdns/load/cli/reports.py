@@ -131,7 +131,7 @@ def put_out(report: Report, flags: ReportCommand) -> int:
     elif flags.o == PERFDATA:
         say_json(perfdata(report))
     else:
-        say(*lines(report))
+        say(*lines(report), fits=True)
     try:
         if flags.json:
             Path(flags.json).write_bytes(encode(report))
@@ -171,7 +171,7 @@ class Compare(Command):
                 raise FlagError(
                     "there is nothing to compare: name the reports of two runs or more, that --json FILE wrote"
                 )
-            say(*compared_lines(servers))
+            say(*compared_lines(servers), fits=True)
             if self.html:
                 Path(self.html).write_text(comparison_page(servers), encoding="utf-8")
         return 0

@@ -337,8 +337,8 @@ def _fleet(reports: Sequence[AuditReport], width: int = sys.maxsize) -> Iterator
         if not report.servers:
             rows.append((report.cluster, "not audited", *"----"))
         for each in report.servers:
-            figures = str(report.names + report.absent), str(each.bad), age(each), latency(each.latency_us["p99"])
-            rows.append((report.cluster, each.server, *figures))
+            figures = str(report.names + report.absent), str(each.bad), age(each)
+            rows.append((report.cluster, each.server, *figures, latency(each.latency_us["p99"])))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], max(width - sum(widths[1:]) - 2 * len(widths[1:]), 8))
     for cluster, *row in rows:

@@ -83,7 +83,7 @@ class Audit(SourceCommand):
     )
     ttl: int | None = flag(
         None,
-        "highest correct TTL, in seconds (default: the Corefile's)",
+        "highest correct TTL, in seconds (default: the Corefile's, or 30)",
         "NUMBER",
         high=604_800,
     )

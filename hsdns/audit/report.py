@@ -337,8 +337,8 @@ def _fleet(reports: Sequence[AuditReport], width: int = sys.maxsize) -> Iterator
         if not report.servers:
             rows.append((report.cluster, "not audited", *"----"))
         for each in report.servers:
-            figures = str(report.names), str(each.bad), age(each), latency(each.latency_us["p99"])
-            rows.append((report.cluster, each.server, *figures))
+            figures = str(report.names + report.absent), str(each.bad), age(each)
+            rows.append((report.cluster, each.server, *figures, latency(each.latency_us["p99"])))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], max(width - sum(widths[1:]) - 2 * len(widths[1:]), 8))
     for cluster, *row in rows:
@@ -368,10 +368,10 @@ class Gauges:
             gauge.values.clear()
         self._time.set(now)
         for report in reports:
+            self._names.set(report.names + report.absent, (report.cluster,))
             if not report.servers:
                 self.failed()
                 continue
-            self._names.set(report.names + report.absent, (report.cluster,))
             for server in report.servers:
                 labels = (report.cluster, server.server)
                 for word, count in server.counts.items():

@@ -95,7 +95,7 @@ class Targets:
         objects, text = self._objects, None
         if asked.context:
             objects = cluster_tokens(access_of(settings.kubeconfig, asked.context))
-            text = kubernetes_alone(f"{quoted(settings.zone)} {_ZONES}")
+            text = kubernetes_alone(f"{quoted(settings.zone)} {_ZONES}", "ttl 30\n")
         configuration, _ = configure(
             settings.conf, objects, text=text, runs_code=settings.runs_code
         )

@@ -155,6 +155,7 @@ def test_clusters_are_read_at_the_same_time(monkeypatch: pytest.MonkeyPatch, cap
     class Unreadable(LoadCluster):
         def start(self) -> None:
             steps.append("begins")
+            assert [vars(each)["options"]["ttl"] for each in self.configuration.plugins] == [30]
 
         def __enter__(self) -> LoadCluster:
             steps.append("is waited for")

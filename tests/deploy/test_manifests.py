@@ -46,15 +46,15 @@ from tests.support.plugins.corefiles import KUBEADM, assembled
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = "../loadtest/kubernetes"
-RENDERED = (
-    "base",
-    "overlays/sidecar",
-    "overlays/node-local",
-    "alerts",
-    "audit/cronjob",
-    "audit/watch",
+# Components and the image of kind's Deployment are no objects by themselves.
+RENDERED = [
     JOB,
-)
+    *(
+        path.parent.relative_to(DEPLOY).as_posix()
+        for path in sorted(DEPLOY.rglob("kustomization.yaml"))
+        if not {"components", "kind"} & {*path.parts}
+    ),
+]
 FILES = sorted(
     path
     for folder in (DEPLOY, DEPLOY / JOB)

@@ -270,8 +270,7 @@ def complain(*lines: object) -> None:
     width = columns(sys.stderr)
     shown = (part for each in lines for part in _fitted(printable(str(each)), width))
     with suppress(OSError):  # nowhere else to say it
-        _write(sys.stderr, "".join(f"{each}
-" for each in shown))
+        _write(sys.stderr, "".join(f"{each}\n" for each in shown))
 
 
 class Progress:

@@ -60,10 +60,10 @@ def test_pytest_prints_what_the_page_says(folder: Path, fence: Fence) -> None:
     assert as_pattern(expected).fullmatch(printed), printed
 
 
-@pytest.mark.parametrize(("name", "passed"), [("prices", "1 passed"), ("feed", "2 passed")])
-def test_the_client_that_was_mended_passes(folder: Path, name: str, passed: str) -> None:
+@pytest.mark.parametrize("name", ["prices", "feed"])
+def test_the_client_that_was_mended_passes(folder: Path, name: str) -> None:
     shutil.copy(folder / "fixed" / f"{name}.py", folder / f"{name}.py")
-    assert passed in run_pytest(folder, "-q", f"test_{name}.py")
+    assert "1 passed" in run_pytest(folder, "-q", f"test_{name}.py")
 
 
 def test_compose(folder: Path) -> None:

@@ -36,6 +36,7 @@ CLUSTERS: Final = int(os.environ.get("HSDNS_EXPLANATIONS", "30"))
 QUESTIONS: Final = int(os.environ.get("HSDNS_QUESTIONS", "12"))  # of each cluster
 ZONES: Final = ("cluster.local.", "in-addr.arpa.", "ip6.arpa.")
 SHARED: Final = ("clusterset.local.", "in-addr.arpa.")
+NOW: Final = 1000.0  # of the scripted clock, which nested lookups read
 PHASES: Final = (
     Phase.explicit,
     Phase.generate,
@@ -137,7 +138,7 @@ def ask(found: MemoryServer, qname: Name, qtype: int) -> Reply:
     """What the server's own chain answers."""
     client = Endpoint("192.0.2.1", 40000)
     query = Query.ask(qname, qtype)
-    request = Request(query, client, client, "tcp", found.server, ROOT, 0.0)
+    request = Request(query, client, client, "tcp", found.server, ROOT, NOW)
     reply, _ = turns(found.runtime.processors[found.server].resolve(request))
     return reply
 
@@ -158,7 +159,7 @@ class Explaining:
 
     def ask_with_changes(self, qname: Name, qtype: int) -> tuple[Explanation, Lacking]:
         """Explain a question, with the changes that its name needs."""
-        return turns(self.explainer.explain_with_changes(qname, qtype, 0.0))[0]
+        return turns(self.explainer.explain_with_changes(qname, qtype, NOW))[0]
 
 
 def lines_of(reply: Reply) -> list[tuple[str, int, str, str]]:

@@ -21,7 +21,7 @@ from hsdns.cluster.objects import Namespace, Object, Service
 from hsdns.explanation.explain import Explainer
 from hsdns.explanation.observed import Edges
 from hsdns.explanation.report import Explanation
-from hsdns.explanation.scene import Lacking, Scene
+from hsdns.explanation.scene import Lacking, Scene, made
 from hsdns.wire import printable
 from hsdns.wire.iana import Rcode, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
@@ -232,9 +232,10 @@ def test_what_is_needed_makes_the_name_exist(objects: list[Object], case: Case, 
         if found.needed and found.rcode == "NXDOMAIN":
             causes = "; and ".join(each.cause for each in found.needed)
             assert found.cause.startswith(printable(f"NXDOMAIN: {causes}")) or found.nearest
-            assert exists(objects, case, lacking.made(), qname, qtype)
-            for left_out in range(len(lacking.changes)):
-                assert not exists(objects, case, lacking.made(left_out), qname, qtype)
+            assert exists(objects, case, made(*lacking), qname, qtype)
+            for at in range(len(lacking.changes)):
+                rest = (*lacking.changes[:at], *lacking.changes[at + 1 :])
+                assert not exists(objects, case, made(lacking.scene, rest), qname, qtype)
         elif found.rcode == "NXDOMAIN" and "service" in found.reading:
             # Every name of a Service can be made to exist; in a reverse zone there are none.
             assert (

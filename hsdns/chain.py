@@ -40,7 +40,7 @@ import msgspec
 
 from hsdns.cluster.freshness import Dependencies
 from hsdns.wire.iana import Rcode, RRType
-from hsdns.wire.message import Query, Reply, unwritten
+from hsdns.wire.message import Query, Replaceable, Reply, unwritten
 from hsdns.wire.name import ROOT, Name
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Nowhere:
 NOWHERE: Final = Nowhere()
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(Replaceable, frozen=True):
     """A query on its way down the chain, with its context.
 
     `server` is the listener in the form of metric labels (`dns://:53`), `zone` the server block's zone that matched,
@@ -129,10 +129,6 @@ class Request(msgspec.Struct, frozen=True):
     view: str = ""
     resolver: Resolver | None = None
     earlier: Earlier | None = None
-
-    def replace(self, **changes: object) -> Request:
-        """Copy with some fields changed."""
-        return msgspec.structs.replace(self, **changes)
 
     def nested(self, qname: Name, qtype: int) -> Request:
         """Make the request for a lookup within this server, with the client's own flags and EDNS.

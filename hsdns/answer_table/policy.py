@@ -30,7 +30,7 @@ from hsdns.answer_table.recompute import link_recompute, skips_recompute
 from hsdns.chain import Handler, RequestFilter, all_names, has
 from hsdns.cluster.freshness import Dependencies
 from hsdns.wire.edns import MAX_PAYLOAD_SIZE
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import ADDRESSES, Rcode, RRType
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import Name
 
@@ -44,7 +44,6 @@ STORED_TYPES: Final = frozenset({
 
 _RCODES: Final = frozenset({Rcode.NOERROR, Rcode.NXDOMAIN})
 _CACHED_RCODES: Final = _RCODES | {Rcode.SERVFAIL, Rcode.NOTIMP}
-_ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
 
 
 class BlockPolicy:
@@ -165,6 +164,6 @@ def _rotates_at_most_addresses(reply: Reply) -> bool:
     """Whether the table can reorder the answer as `loadbalance` does: it has addresses of one name and type only."""
     if reply.rcode != Rcode.NOERROR:
         return True
-    addresses = [(rr.owner, rr.rrtype) for rr in reply.answer if rr.rrtype in _ADDRESSES]
+    addresses = [(rr.owner, rr.rrtype) for rr in reply.answer if rr.rrtype in ADDRESSES]
     exchanges = sum(rr.rrtype == RRType.MX for rr in reply.answer)
     return exchanges < 2 and len(set(addresses)) <= 1

@@ -21,13 +21,12 @@ from typing import Final, NamedTuple
 
 from hsdns.authority.zone import Node, Zone
 from hsdns.chain import Request
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import ADDRESSES, Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import read_name
 
 MAX_ALIASES: Final = 9  # length of a chain within the zone
-_ADDRESSES: Final = (RRType.A, RRType.AAAA)
 # Offset of the name in RDATA of the types with additional section processing.
 _TARGET_AT: Final = {RRType.SRV: 6, RRType.MX: 2, RRType.SVCB: 2, RRType.HTTPS: 2}
 
@@ -244,7 +243,7 @@ def _addresses(zone: Zone, name: Name, do: bool) -> list[RR]:
     node = zone.nodes.get(name.lower)
     if node is None:
         return []
-    return [record for rrtype in _ADDRESSES for record in node.rrset(rrtype, do)]
+    return [record for rrtype in ADDRESSES for record in node.rrset(rrtype, do)]
 
 
 def _denial(zone: Zone, name: Name, do: bool) -> tuple[RR, ...]:

@@ -18,7 +18,6 @@ from hsdns.cluster.controllers.kinds import (
     Condition,
     Endpoints,
     Event,
-    NetworkPolicy,
     OwnedMeta,
     PodManifest,
     PodSpec,
@@ -85,7 +84,6 @@ class View:
         self._pods: defaultdict[str, list[PodManifest]] = defaultdict(list)
         self._workloads: defaultdict[str, list[Controlled]] = defaultdict(list)
         self._labelled: dict[str, Neighbours[Candidate]] = {}
-        self._policies: defaultdict[str, list[NetworkPolicy]] = defaultdict(list)
         self.failures: dict[tuple[str, str, str], Event] = {}  # to create pods
         self.add(objects)
 
@@ -109,8 +107,6 @@ class View:
             elif isinstance(each, Event):
                 about = each.involved_object
                 self.failures[each.metadata.namespace, about.kind or "", about.name or ""] = each
-            elif isinstance(each, NetworkPolicy):
-                self._policies[each.metadata.namespace].append(each)
 
     def slices(self, key: Key) -> list[EndpointSlice]:
         """The EndpointSlices of a Service."""
@@ -129,10 +125,6 @@ class View:
     def workloads(self, namespace: str) -> list[Controlled]:
         """The workloads of a namespace."""
         return self._workloads.get(namespace, [])
-
-    def policies(self, namespace: str) -> list[NetworkPolicy]:
-        """The NetworkPolicies of a namespace."""
-        return self._policies.get(namespace, [])
 
     @property
     def namespaces(self) -> set[str]:

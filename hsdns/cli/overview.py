@@ -16,7 +16,7 @@ from hsdns.cluster.answer_set import AnswerSet, port_labels
 from hsdns.cluster.schema import SVC, ParsedName, target_name
 from hsdns.cluster.value import EXTERNAL_NAME, HEADLESS, Key, ServiceValue
 from hsdns.plugins.kubernetes import Kubernetes
-from hsdns.wire.iana import RRType, type_to_text
+from hsdns.wire.iana import ADDRESSES, RRType, type_to_text
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import address_to_text
 from hsdns.wire.text import rdata_to_text
@@ -150,7 +150,7 @@ def _examples(answer_set: AnswerSet, zone: Name, key: Key, value: ServiceValue) 
     found: dict[str, Example] = {}
     for rrset in islice(answer_set.of_service(zone, key, value), MOST_LOOKED_AT):
         owner, rrtype = rrset[0].owner, rrset[0].rrtype
-        label, is_address = owner.labels[0], rrtype in (RRType.A, RRType.AAAA)
+        label, is_address = owner.labels[0], rrtype in ADDRESSES
         if len(owner.below(zone)) == 3 and (is_address or rrtype == RRType.CNAME):
             role = "service"
         elif len(owner.below(zone)) == 5 and rrtype == RRType.SRV:

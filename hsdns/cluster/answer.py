@@ -43,7 +43,7 @@ from hsdns.cluster.value import (
     ServiceValue,
     SliceKey,
 )
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import ADDRESSES, Rcode, RRType
 from hsdns.wire.message import RR, Reply, nodata, unwritten
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import soa, srv, txt
@@ -112,7 +112,7 @@ class ClusterAnswers:
         dependencies: Dependencies | None = None,
     ) -> Reply | Needs:
         """The reply for a name in a zone; raise NoSuchName.  `outside` has what names outside the zone resolve to."""
-        if qtype in (RRType.A, RRType.AAAA):
+        if qtype in ADDRESSES:
             chase = _CnameChase(outside, dependencies)
             records, truncated = self._addresses(qname, qtype, zone, chase, ())
             if chase.missing:
@@ -158,7 +158,7 @@ class ClusterAnswers:
     def nodata_reason(self, qname: Name, qtype: int, zone: Name) -> str:
         """Why a reply of answer() has no records, in a few words."""
         found: tuple[Node, ParsedName] | bytes | None = None
-        if qtype in (RRType.A, RRType.AAAA) and not self.nameserver.is_default(qname, zone):
+        if qtype in ADDRESSES and not self.nameserver.is_default(qname, zone):
             with contextlib.suppress(NoSuchName):  # gone since; answer() is called again
                 found = self.lookup.find(qname, zone, None)
         return schema.nodata(found[0] if isinstance(found, tuple) else found, qtype)

@@ -36,7 +36,7 @@ from hsdns.cluster.history import ADDED, DELETED, Noted, ServiceFacts
 from hsdns.cluster.lookup import NoSuchName
 from hsdns.cluster.schema import POD, SVC, parse
 from hsdns.cluster.value import CLUSTER_IP, EXTERNAL_NAME, HEADLESS, Key, ServiceValue
-from hsdns.wire.iana import RRType, type_to_text
+from hsdns.wire.iana import ADDRESSES, RRType, type_to_text
 from hsdns.wire.message import RR, Reply
 from hsdns.wire.name import MAX_LABEL_LEN, Name, labels_to_wire
 from hsdns.wire.rdata import address_to_text
@@ -45,7 +45,6 @@ from hsdns.wire.text import rdata_to_text
 MOST: Final = 20  # lines for each change
 PIECE: Final = 2000  # Services compared at a time
 RECORDS: Final = 200  # records written at a time
-_ADDRESSES: Final = (RRType.A, RRType.AAAA)
 
 
 class _State(NamedTuple):
@@ -185,7 +184,7 @@ def _fact(record: RR, headless: bool) -> str | None:
     """The fact that a record of a Service shows; None if other records show it."""
     label, owner = record.owner.labels[0], record.owner.to_text().removesuffix(".")
     is_port = label.startswith(b"_")
-    if record.rrtype in _ADDRESSES:
+    if record.rrtype in ADDRESSES:
         if is_port or (headless and label == dashed(record.rdata)):
             return None
         return f"{address_to_text(record.rdata)} {owner}"

@@ -43,11 +43,6 @@ class ClientCost:
     queries: int = 0
     names: dict[str, NameCost] = field(default_factory=dict)
 
-    @property
-    def extra(self) -> int:
-        """The queries in vain."""
-        return sum(each.extra for each in self.names.values())
-
 
 @dataclass(slots=True)
 class _Tries:

@@ -75,7 +75,15 @@ from hsdns.sources.cluster_dump import (
     Listed,
     list_all,
 )
-from hsdns.wire.iana import Rcode, RRClass, RRType, rcode_from_text, rcode_to_text, type_to_text
+from hsdns.wire.iana import (
+    ADDRESSES,
+    Rcode,
+    RRClass,
+    RRType,
+    rcode_from_text,
+    rcode_to_text,
+    type_to_text,
+)
 from hsdns.wire.message import RR, Query
 from hsdns.wire.name import Name
 
@@ -588,7 +596,6 @@ WITNESSES: Final = 3  # Services
 KUBERNETES: Final = (b"default", b"kubernetes")  # the API server; in every cluster
 OWN: Final = "own"  # the group of questions whose right answer only this cluster's DNS knows
 COMMON: Final = "common"  # of all others
-_ADDRESSES: Final = (RRType.A, RRType.AAAA)
 _IN_ALL: Final = frozenset(
     {KUBERNETES, *((each.namespace.encode(), each.name.encode()) for each in KNOWN)}
 )
@@ -641,7 +648,7 @@ def witnesses(answer_set: AnswerSet) -> list[RRset]:
 
 def _grouped(rrsets: Iterable[RRset], group: str) -> dict[tuple[Name, int], str]:
     return {
-        (each[0].owner, each[0].rrtype): group if each[0].rrtype in _ADDRESSES else COMMON
+        (each[0].owner, each[0].rrtype): group if each[0].rrtype in ADDRESSES else COMMON
         for each in rrsets
     }
 
@@ -653,7 +660,7 @@ def _witnesses(
     for key in sorted(values, key=lambda each: (not values[each].cluster_ips, each)):
         owner = Name.from_labels((key[1], key[0], SVC, *zone.labels))
         for rrset in answer_set.of_service(zone, key, values[key]):
-            if rrset[0].owner == owner and rrset[0].rrtype in _ADDRESSES:
+            if rrset[0].owner == owner and rrset[0].rrtype in ADDRESSES:
                 yield rrset
                 break
 

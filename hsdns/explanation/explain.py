@@ -64,7 +64,7 @@ from hsdns.faults.rules import Rule
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.sources.manifests import text
 from hsdns.wire import counted, printable
-from hsdns.wire.iana import RRType, rcode_to_text, type_to_text
+from hsdns.wire.iana import ADDRESSES, RRType, rcode_to_text, type_to_text
 from hsdns.wire.message import Query, Reply
 from hsdns.wire.name import ROOT, Name
 from hsdns.wire.rdata import address_to_text
@@ -416,7 +416,7 @@ def _is_of_port(near: Nearest) -> bool:
 
 def _of_family(service: ServiceReport, qtype: int) -> str:
     """What to do for a name to have addresses of a family."""
-    if qtype not in (RRType.A, RRType.AAAA) or service.kind == "ExternalName":
+    if qtype not in ADDRESSES or service.kind == "ExternalName":
         return ""
     family, place = (
         "IPv4" if qtype == RRType.A else "IPv6",

@@ -17,7 +17,7 @@ from hsdns.resolver import MODELS, looks_up, usual
 from hsdns.resolver.forwarders import FORWARDERS
 from hsdns.resolver.resolv_conf import with_ndots
 from hsdns.wire import is_address
-from hsdns.wire.iana import RRType, type_from_text, type_to_text
+from hsdns.wire.iana import ADDRESSES, RRType, type_from_text, type_to_text
 from hsdns.wire.name import Name
 
 
@@ -49,7 +49,7 @@ def _read_type(text: str) -> int:
         ) from None
 
 
-TYPES: Final = (RRType.A, RRType.AAAA)
+TYPES: Final = ADDRESSES
 
 
 # Parameters of /v1/explain, each with its field of LookupQuestion; they have the names of the flags.

@@ -35,7 +35,7 @@ from hsdns.sources.manifests import text
 from hsdns.wire import counted
 from hsdns.wire.edns import Edns
 from hsdns.wire.encode import encode_query
-from hsdns.wire.iana import RRType, type_to_text
+from hsdns.wire.iana import ADDRESSES, RRType, type_to_text
 from hsdns.wire.message import RR, Query, Reply
 from hsdns.wire.text import rdata_to_text
 
@@ -300,7 +300,7 @@ def cause_of(
                 f"the cluster IP of {place}, which is not headless: its pods are not in the answer"
             )
         addresses = _listed(service.cluster_ips)
-        if qtype in (RRType.A, RRType.AAAA) and service.cluster_ips:
+        if qtype in ADDRESSES and service.cluster_ips:
             other = "IPv4" if qtype == RRType.AAAA else "IPv6"
             return f"{place} has no {type_to_text(qtype)} record: it has {other} only, {addresses}"
         return f"{place} has no {type_to_text(qtype)} record: its cluster IPs are {addresses}"
@@ -339,7 +339,7 @@ def _why_no_record(endpoints: Sequence[EndpointReport], parsed: ParsedName, qtyp
     outside = ("not ready", "its topology zone")
     if parsed.topology_zone and all(each.why.startswith(outside) for each in endpoints):
         return f": none of its ready endpoints is in topology zone {text(parsed.topology_zone)}"
-    if qtype in (RRType.A, RRType.AAAA) and endpoints:
+    if qtype in ADDRESSES and endpoints:
         family = "IPv4" if qtype == RRType.A else "IPv6"
         return f": none of its ready endpoints has an {family} address"
     if qtype == RRType.SRV and endpoints:

@@ -7,7 +7,7 @@ Rule: fields are only added while VERSION stays; a field that does not apply is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -203,11 +203,6 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
 def to_be_done(needed: str, place: str = "") -> str:
     """What to do so that something is as it is needed."""
     return f"edit the Corefile: {needed}" if place == "Corefile" else f"make sure that {needed}"
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of an explanation."""
-    return msgspec.json.schema(Explanation)
 
 
 # Compares another server's answer with the answer from the objects.

@@ -229,10 +229,6 @@ class Lacking(NamedTuple):
     scene: Scene
     changes: tuple[Change, ...] = ()
 
-    def made(self, left_out: int | None = None) -> Scene:
-        """The scene after the changes, or after all but one of them."""
-        return made(self.scene, [each for at, each in enumerate(self.changes) if at != left_out])
-
 
 def made(scene: Scene, changes: Sequence[Change]) -> Scene:
     """The scene after some changes."""

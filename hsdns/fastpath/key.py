@@ -75,11 +75,6 @@ class PlainQuery(NamedTuple):
         """The QNAME in lower case, its root label included."""
         return self.key[:-3]
 
-    @property
-    def qtype(self) -> int:
-        """The QTYPE."""
-        return self.key[-3] << 8 | self.key[-2]
-
 
 class Header(NamedTuple):
     """The meaning of the ten octets after the ID; `cut` is the start of class and OPT without options, from the end.

@@ -17,14 +17,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hsdns.wire.decode import HEADER_LEN
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import ADDRESSES, Rcode, RRType
 from hsdns.wire.message import CD, QR, RD, TC
 from hsdns.wire.name import MAX_LABEL_LEN, MAX_NAME_LEN
 
 MAX_STORED_LEN: Final = 16384  # pointers reach every name in it
 _FIXED_LEN: Final = 10  # type 2, class 2, ttl 4, rdlength 2
 _TTL_AT: Final = 4  # from the end of the owner
-_ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
 _SOA_NUMBERS_LEN: Final = 20  # serial first
 _OPCODE: Final = 0x7800
 _RCODE: Final = 0x000F
@@ -184,7 +183,7 @@ def with_ttl(records: bytes, count: int, ttl: int) -> bytes:
 
 def _rotation(reply: bytes, answer: list[Record], start: int) -> Rotation:
     """The addresses of an answer that can rotate; offsets from `start`."""
-    fixed = next((at for at, each in enumerate(answer) if each.rrtype in _ADDRESSES), len(answer))
+    fixed = next((at for at, each in enumerate(answer) if each.rrtype in ADDRESSES), len(answer))
     rotating = answer[fixed:]
     if len(rotating) < 2:
         return NO_ROTATION

@@ -25,14 +25,13 @@ from typing import ClassVar, Final
 
 from hsdns.faults.selector import UNKNOWN, Asked, Selector
 from hsdns.wire import rdata
-from hsdns.wire.iana import RRType
+from hsdns.wire.iana import ADDRESSES, RRType
 from hsdns.wire.message import RR, TRANSFERS, Query, Reply
 from hsdns.wire.name import Name
 
 MAX_DELAY: Final = 60.0  # seconds
 ANSWER_TTL: Final = 30  # seconds
 _SRV_TARGET: Final = 6  # octets before the target in RDATA of SRV
-_ADDRESSES: Final = (RRType.A, RRType.AAAA)
 _NOBODY: Final = {
     RRType.A: ip_network("198.18.0.0/15"),
     RRType.AAAA: ip_network("2001:db8::/32"),
@@ -200,7 +199,7 @@ class AnswerRandom(Action):
     """Send another address for each hit, of networks where no host is: those of RFC 2544 and RFC 3849."""
 
     def __init__(self) -> None:
-        super().__init__("answer random", lambda asked: asked.qtype in _ADDRESSES, replaces=True)
+        super().__init__("answer random", lambda asked: asked.qtype in ADDRESSES, replaces=True)
 
     def draw(self, random: Random) -> float:
         return random.getrandbits(17)
@@ -265,10 +264,10 @@ def endpoints(count: int) -> Action:
     """Send only some of the endpoints, always the same ones in A, AAAA and SRV records."""
 
     def edit(reply: Reply, seed: float) -> Reply:
-        addresses = {rr.owner: rr.rdata for rr in reply.additional if rr.rrtype in _ADDRESSES}
+        addresses = {rr.owner: rr.rdata for rr in reply.additional if rr.rrtype in ADDRESSES}
         endpoints: dict[bytes, bytes] = {}  # RDATA -> address, or the RDATA itself
         for rr in reply.answer:
-            if rr.rrtype in _ADDRESSES:
+            if rr.rrtype in ADDRESSES:
                 endpoints[rr.rdata] = rr.rdata
             elif rr.rrtype == RRType.SRV:
                 endpoints[rr.rdata] = addresses.get(Name(rr.rdata[_SRV_TARGET:]), rr.rdata)
@@ -281,13 +280,11 @@ def endpoints(count: int) -> Action:
         answer = tuple(rr for rr in reply.answer if endpoints.get(rr.rdata, b"") in left)
         targets = {Name(rr.rdata[_SRV_TARGET:]) for rr in answer if rr.rrtype == RRType.SRV}
         additional = tuple(
-            rr for rr in reply.additional if rr.rrtype not in _ADDRESSES or rr.owner in targets
+            rr for rr in reply.additional if rr.rrtype not in ADDRESSES or rr.owner in targets
         )
         return reply.replace(answer=answer, additional=additional)
 
-    return Change(
-        f"endpoints {count}", edit, lambda asked: asked.qtype in (*_ADDRESSES, RRType.SRV)
-    )
+    return Change(f"endpoints {count}", edit, lambda asked: asked.qtype in (*ADDRESSES, RRType.SRV))
 
 
 def _soa_of(reply: Reply) -> tuple[RR, ...]:

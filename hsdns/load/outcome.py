@@ -191,7 +191,3 @@ class RecentReplies(Generic[V]):
             return []
         self._new, self._old = {content: value}, new
         return list(old.values())
-
-    def replace(self, content: bytes, value: V) -> None:
-        """Replace the value that get() has just returned."""
-        self._new[content] = value

@@ -25,7 +25,7 @@ from hsdns.resolver.forwarders import class_of
 from hsdns.resolver.forwarders.forwarder import Between, Forwarder
 from hsdns.resolver.model import Model, candidates
 from hsdns.resolver.resolv_conf import PodDns, pod_resolv_conf
-from hsdns.wire.iana import RRType
+from hsdns.wire.iana import ADDRESSES, RRType
 from hsdns.wire.name import MAX_NAME_LEN
 
 EXTERNAL: Final = "external"  # the kind of names outside the cluster
@@ -182,7 +182,7 @@ class Pods:
 
 def types_of(kind: str) -> tuple[int, ...]:
     """The types that a pod looks up of a kind of name."""
-    return _TYPES.get(kind, (RRType.A, RRType.AAAA))
+    return _TYPES.get(kind, ADDRESSES)
 
 
 def meant(target: Target, domain: str) -> str:

@@ -75,7 +75,7 @@ from hsdns.upstream.target import (
 )
 from hsdns.wire.decode import BadReply, WrongQuestion, decode_reply
 from hsdns.wire.encode import MAX_TCP_LEN, encode_query
-from hsdns.wire.iana import Rcode, RRType, rcode_from_text, rcode_to_text
+from hsdns.wire.iana import ADDRESSES, Rcode, rcode_from_text, rcode_to_text
 from hsdns.wire.message import Query, Reply, unwritten
 from hsdns.wire.name import Name
 
@@ -540,7 +540,7 @@ async def _lookup(host: str, resolvers: Sequence[Target]) -> list[str]:
     reason = ""
     for resolver in resolvers:
         addresses = []
-        for rrtype in (RRType.A, RRType.AAAA):
+        for rrtype in ADDRESSES:
             try:
                 reply = await _ask(resolver, Name.from_text(host.removesuffix(".") + "."), rrtype)
             except OSError as error:

@@ -39,7 +39,7 @@ from hsdns.corefile.properties import (
 from hsdns.corefile.tree import Directive, did_you_mean
 from hsdns.metrics import Gauge
 from hsdns.plugin import Block, Plugin, Runtime
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import ADDRESSES, Rcode, RRType
 from hsdns.wire.message import RR, Reply, unwritten
 from hsdns.wire.name import Name
 
@@ -234,7 +234,7 @@ class Hosts(Plugin):
             return self._reply(qname, qtype, [target.wire for target in names])
         if not any(qname.is_at_or_below(zone) for zone in self.zones):
             return await next(request)
-        is_address = qtype in (RRType.A, RRType.AAAA)
+        is_address = qtype in ADDRESSES
         if not is_address and self._unsupported_through and self._passes(qname):
             return await next(request)
         found = self._addresses(qname, qtype) if is_address else []

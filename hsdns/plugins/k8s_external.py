@@ -49,7 +49,7 @@ from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin
 from hsdns.plugins.kubernetes import Kubernetes
 from hsdns.turns import AT_ONCE, another_turn, listed
-from hsdns.wire.iana import RRType
+from hsdns.wire.iana import ADDRESSES, RRType
 from hsdns.wire.message import RR, Reply, nodata, nxdomain
 from hsdns.wire.name import MAX_NAME_LEN, Name
 from hsdns.wire.rdata import soa, srv
@@ -190,7 +190,6 @@ def _host_record(owner: Name, entry: Entry, ttl: int, alias_ttl: int) -> RR:
 
 _NS1: Final = b"\3ns1"
 _HOSTMASTER: Final = b"\12hostmaster"
-_ADDRESSES: Final = (RRType.A, RRType.AAAA)
 
 
 def read_apex(token: Token) -> Name:
@@ -330,7 +329,7 @@ class K8sExternal(Plugin):
         answer: dict[RR, None] = {}
         additional: dict[RR, None] = {}
         truncated = False
-        if query.qtype in _ADDRESSES:
+        if query.qtype in ADDRESSES:
             for number, entry in enumerate(entries, 1):
                 truncated |= await self._add_address(request, entry, answer)
                 if number % AT_ONCE == 0:
@@ -383,7 +382,7 @@ class K8sExternal(Plugin):
                     additional[RR(target, address_type(host), self._ttl, host)] = None
             elif host not in looked_up:
                 looked_up.add(host)
-                for qtype in _ADDRESSES:
+                for qtype in ADDRESSES:
                     found = await self.kubernetes.look_up(request, host, qtype)
                     additional |= dict.fromkeys(found.answer)
 

@@ -42,7 +42,7 @@ from hsdns.corefile.properties import Property, duration, many, one, one_of, rea
 from hsdns.corefile.tree import Directive, Position, Token
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.turns import listed
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import ADDRESSES, Rcode, RRType
 from hsdns.wire.message import RR, TRANSFERS, Reply
 from hsdns.wire.name import Name
 
@@ -172,7 +172,6 @@ def _weight(word: str, number: int) -> int:
 
 ROUND_ROBIN: Final = "round_robin"
 WEIGHTED: Final = "weighted"
-_ADDRESSES: Final = frozenset({RRType.A, RRType.AAAA})
 _WEIGHED: Final = frozenset({RRType.A, RRType.AAAA, RRType.SRV})
 MANY: Final = 256  # records; with more, a random number for each of them would block the loop
 _type: Final = itemgetter(1)
@@ -327,7 +326,7 @@ def _rank(address: bytes, ranges: Sequence[tuple[bytes, bytes]]) -> int:
 
 
 def _sort(records: Sequence[RR]) -> _Sorted:
-    if {*map(_type, records)} <= _ADDRESSES:
+    if {*map(_type, records)} <= {*ADDRESSES}:
         return _Sorted([], [], [*records], [])
     found = _Sorted([], [], [], [])
     for rr in records:

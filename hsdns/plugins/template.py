@@ -42,6 +42,7 @@ from hsdns.gotemplate.functions import Method, Record, StringMap
 from hsdns.gotemplate.tree import TemplateError
 from hsdns.plugin import Block, Plugin, Runtime
 from hsdns.wire.iana import (
+    ADDRESSES,
     Rcode,
     RRClass,
     RRType,
@@ -354,7 +355,7 @@ class Template(Plugin):
 
 
 def _wants_target(query: Query, record: RR) -> bool:
-    return record.rrtype == RRType.CNAME and query.qtype in (RRType.A, RRType.AAAA)
+    return record.rrtype == RRType.CNAME and query.qtype in ADDRESSES
 
 
 def read_rule(directive: Directive, block: Block) -> Rule:

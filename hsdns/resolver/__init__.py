@@ -40,7 +40,7 @@ from hsdns.resolver.programs import (
     NodeResolve,
     PythonSocket,
 )
-from hsdns.wire.iana import RRType
+from hsdns.wire.iana import ADDRESSES, RRType
 
 MODELS: Final[dict[str, type[Model]]] = {
     model.name: model
@@ -57,7 +57,7 @@ _OTHER: Final = ("go", "dnspython", "node-resolve", "jndi")  # that look up othe
 
 def usual(types: Sequence[int]) -> tuple[str, ...]:
     """The programs that are shown without a choice, which look up these types."""
-    addresses = (RRType.A, RRType.AAAA)
+    addresses = ADDRESSES
     return USUAL if {*types} <= {*addresses} else _USUAL_OF.get(types[0], _OTHER)
 
 

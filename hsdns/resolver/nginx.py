@@ -18,7 +18,7 @@ from typing import Final
 
 from hsdns.resolver.model import Answer, Keeps, Model, Result, Waiting, found_at
 from hsdns.resolver.resolv_conf import Reader
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import ADDRESSES, Rcode
 
 RESEND: Final = 5.0  # seconds
 LATER: Final = 0.001  # seconds at least until a reply comes, and its TCP connection begins
@@ -40,7 +40,7 @@ class Nginx(Model):
     name = "nginx"
     reader = READER
     used_by = "nginx with `resolver` and a variable in proxy_pass, or `resolve` in an upstream"
-    types = (RRType.A, RRType.AAAA)
+    types = ADDRESSES
     keeps = Keeps(0, inf, "`resolver` keeps addresses for their TTL; valid= sets another time")
 
     def __init__(self, text: str, random: Random) -> None:

@@ -26,7 +26,7 @@ from hsdns.resolver.model import (
     together,
 )
 from hsdns.resolver.resolv_conf import Reader, switches
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import ADDRESSES, Rcode, RRType
 
 CODES: Final = {
     cares.NODATA: "ENODATA",
@@ -92,7 +92,7 @@ class Envoy(CAres):
         "Envoy", switches("rotate"), timeout=5, attempts=4, most_servers=1 << 30, numbers=("ndots",)
     )
     used_by = "Envoy's STRICT_DNS clusters"
-    types = (RRType.A, RRType.AAAA)
+    types = ADDRESSES
     keeps = Keeps(
         5,
         5,
@@ -141,7 +141,7 @@ class GrpcCore(CAres):
 
     name = "grpc-core"
     used_by = "gRPC in Python, C++ and Ruby"
-    types = (RRType.A, RRType.AAAA)
+    types = ADDRESSES
     keeps = Keeps(30, 30, "it looks a name up again when a connection breaks, at most every 30 s")
     has_edns = caches = leaves_late_socket = False
     tick, behind = 1.0, 0.0
@@ -188,7 +188,7 @@ class GrpcGo(Go):
 
     name = "grpc-go"
     used_by = "gRPC in Go"
-    types = (RRType.A, RRType.AAAA)
+    types = ADDRESSES
     keeps = Keeps(30, 30, "it looks a name up again when a connection breaks, at most every 30 s")
     LONGEST: Final = 30.0  # seconds for both, ResolvingTimeout
 
@@ -227,7 +227,7 @@ class NodeFetch(NodeLookup):
 
     name = "node-fetch"
     used_by = "Node's fetch and undici"
-    types = (RRType.A, RRType.AAAA)
+    types = ADDRESSES
     looks_at_own_address = True
     LONGEST: Final = 10.5  # seconds: the timeout of a connection, at which it looks each 0.5 s
 
@@ -273,7 +273,7 @@ class DotNet(Glibc):
         result = yield from super().lookup(name, types)
         if types[0] == RRType.PTR and result.addresses:
             found = result.addresses[0].removesuffix(".")
-            yield from super().lookup(found, (RRType.A, RRType.AAAA))
+            yield from super().lookup(found, ADDRESSES)
         again = result.error == glibc.AGAIN
         error = "Resource temporarily unavailable" if again else result.error and glibc.NONAME
         return result._replace(error=error)
@@ -282,7 +282,7 @@ class DotNet(Glibc):
 class _Keeping(Glibc):
     """getaddrinfo() and a cache of the program's own."""
 
-    types: ClassVar[tuple[int, ...]] = (RRType.A, RRType.AAAA)
+    types: ClassVar[tuple[int, ...]] = ADDRESSES
     most_kept: ClassVar[float] = inf  # seconds, of `keeps`
     keeps_errors: ClassVar[float] = 0.0  # seconds
 

@@ -12,7 +12,6 @@ Rule 4: a new rule is a preview: it is checked with -preview only, and may still
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -29,16 +28,7 @@ _HEAD: Final = re.compile(
     r"# (HS\d{3}): (.+)\n\nLevel: (\w+)\n(?:\nState: (preview), found with `--preview` only\n)?"
 )
 _SECTION: Final = re.compile(r"^## (.+)\n", re.MULTILINE)
-_FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _REPAIRS: Final = "`hsdns lint --fix` does this"
-
-
-class Example(NamedTuple):
-    """A file and its findings, one per line; `language` is yaml or corefile."""
-
-    language: str
-    content: str
-    findings: str
 
 
 class Rule(NamedTuple):
@@ -77,17 +67,6 @@ class Rule(NamedTuple):
         """A section of the page, empty if there is none."""
         parts = _SECTION.split(self.text)
         return dict(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True)).get(title, "")
-
-    @property
-    def examples(self) -> list[Example]:
-        """The files of the section Examples, in order; those without findings are repaired ones."""
-        found: list[Example] = []
-        for language, body in _FENCE.findall(self.section("Examples")):
-            if language == "text":
-                found[-1] = found[-1]._replace(findings=body)
-            else:
-                found.append(Example(language, body, ""))
-        return found
 
 
 @cache
@@ -132,11 +111,6 @@ def read_page(file_name: str, text: str) -> Rule:
     if head is None or head[1] != code or head[3] not in LEVELS:
         raise ValueError(f'{file_name}: it must begin with "# {code}: TITLE" and "Level: LEVEL"')
     return Rule(code, name, head[2], head[3], text, head[4] or STABLE)
-
-
-def sections(text: str) -> Sequence[str]:
-    """The titles of a page's sections."""
-    return _SECTION.findall(text)
 
 
 # A finding: a rule, the position, the object, the field, what is wrong and what to do; and how to repair it.

@@ -303,12 +303,6 @@ class ServerRuntime:
             return own_addresses()
         return list(dict.fromkeys(listen.host for listen in listens))
 
-    def local_address(self, server: str) -> Endpoint:
-        """The address at which this host reaches a server of this configuration."""
-        endpoint = self.bound[server]
-        loopback = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-        return Endpoint(loopback.get(endpoint.address, endpoint.address), endpoint.port)
-
     async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Check a condition until it holds or the time is over."""
         deadline = self.clock() + seconds

@@ -46,7 +46,7 @@ from hsdns.testing.pod import (
 from hsdns.testing.queries import Queries
 from hsdns.testing.server import LOOPBACK, ServerThread
 from hsdns.wire import is_address
-from hsdns.wire.iana import Rcode, RRType, rcode_to_text
+from hsdns.wire.iana import ADDRESSES, Rcode, RRType, rcode_to_text
 
 POLL: Final = 0.001  # seconds between two queries
 
@@ -344,7 +344,7 @@ class Cluster:
         self, name: str, *, namespace: str = NAMESPACE, resolver: str = "glibc"
     ) -> list[str]:
         """The addresses that a program in a pod gets for a name; raise socket.gaierror."""
-        types = (RRType.A, RRType.AAAA)
+        types = ADDRESSES
         return [*self._resolver(namespace, resolver).addresses(name, types)]
 
     def _resolver(self, namespace: str, resolver: str) -> PodResolver:

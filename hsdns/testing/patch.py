@@ -38,7 +38,7 @@ from hsdns.resolver.model import Model, Result, look_up
 from hsdns.testing.errors import ClusterError, hides, unknown
 from hsdns.testing.pod import forms, resolv_conf
 from hsdns.wire import is_address
-from hsdns.wire.iana import Rcode, RRType
+from hsdns.wire.iana import ADDRESSES, Rcode, RRType
 
 # A failed lookup has a traceback without lines of this module, like a failure of the C library.
 __tracebackhide__ = lambda raised: hides(raised) or isinstance(raised.value, OSError)  # noqa: E731 - a value
@@ -135,7 +135,7 @@ class PodResolver:
             raise socket.gaierror(socket.EAI_NONAME, glibc.NONAME)
         if known or not name:
             return MACHINE(known or host, port, family, type, proto, numeric)
-        types = FAMILIES.get(family, (RRType.A, RRType.AAAA))
+        types = FAMILIES.get(family, ADDRESSES)
         numeric &= ~(socket.AI_CANONNAME | socket.AI_ADDRCONFIG)
         found: list[Any] = []
         for address in self.addresses(name, types):

@@ -36,6 +36,9 @@ class RRType:
     ANY: Final = 255
 
 
+ADDRESSES: Final = (RRType.A, RRType.AAAA)
+
+
 class RRClass:
     """Resource record classes."""
 

@@ -73,7 +73,15 @@ def pieces(records: Sequence[RR]) -> Iterator[Sequence[RR]]:
     return (records[at : at + AT_ONCE] for at in range(0, len(records), AT_ONCE))
 
 
-class Query(msgspec.Struct, frozen=True, gc=False):
+class Replaceable(msgspec.Struct, frozen=True):
+    """Values that are copied with changes."""
+
+    def replace(self, **changes: object) -> Self:
+        """Copy with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Query(Replaceable, frozen=True, gc=False):
     """A decoded query.
 
     `question_wire` is the question section as received (with its case), `flags` the second 16 bits of the header,
@@ -125,10 +133,6 @@ class Query(msgspec.Struct, frozen=True, gc=False):
         """DNSSEC OK (RFC 3225)."""
         return self.edns is not None and self.edns.do
 
-    def replace(self, **changes: object) -> Query:
-        """Copy with some fields changed."""
-        return msgspec.structs.replace(self, **changes)
-
 
 class Signer(Protocol):
     """Appends a record of authentication to each message of a reply, in order (TSIG)."""
@@ -139,7 +143,7 @@ class Signer(Protocol):
         """Return the message with its record."""
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(Replaceable, frozen=True):
     """The result of the chain.
 
     `error` is the message that the `errors` plugin logs.  `written` is False if no handler made a reply and the server
@@ -174,10 +178,6 @@ class Reply(msgspec.Struct, frozen=True):
     dropped: bool = False
     following: Iterator[tuple[RR, ...]] | None = None
     sign: Signer | None = None
-
-    def replace(self, **changes: object) -> Reply:
-        """Return a copy with some fields changed."""
-        return msgspec.structs.replace(self, **changes)
 
     def held(self, holds: Callable[[], bool]) -> Reply:
         """Return a copy that also requires `holds` (see `still_holds`)."""

@@ -42,7 +42,7 @@ from hsdns.wire.iana import Rcode, RRType, type_to_text
 from hsdns.wire.name import Name
 from hsdns.wire.rdata import address_to_text
 from tests import strategies
-from tests.explanation.test_properties import PHASES, Case, Explaining, ask, cases, labelled
+from tests.explanation.test_properties import NOW, PHASES, Case, Explaining, ask, cases, labelled
 from tests.support.clients.command import run_command
 from tests.support.cluster.dumped import dump_of
 from tests.support.cluster.planted import applications, failing_names, plant, text_of
@@ -91,7 +91,7 @@ def in_order(lookup: LookupReport) -> LookupReport:
 def answers_of(server: MemoryServer) -> Answering:
     """The answers of a server."""
     processor = server.runtime.processors[server.server]
-    return lambda wire, transport: processor.answer(wire, CLIENT, CLIENT, transport, 0.0)
+    return lambda wire, transport: processor.answer(wire, CLIENT, CLIENT, transport, NOW)
 
 
 def resolve_of(server: MemoryServer) -> Answering:
@@ -100,7 +100,7 @@ def resolve_of(server: MemoryServer) -> Answering:
     explainer = Explainer(server.configuration, {}, edges)
 
     async def answer(wire: bytes, transport: str) -> bytes | None:
-        reply, why = await explainer.ask(wire, CLIENT, transport, 0.0)
+        reply, why = await explainer.ask(wire, CLIENT, transport, NOW)
         assert not why
         return reply
 
@@ -144,7 +144,7 @@ def test_no_two_tools_contradict_each_other(objects: list[Object], case: Case, s
             asked = _look("s", reply, qtype, Count(1, None), None)
             assert asked.is_right == resolves, (qname, qtype, reply, found)
         if case.is_plain:
-            truth = Truth(serving.plugins[0], [Question(qname, qtype, "")], lambda: 0.0)
+            truth = Truth(serving.plugins[0], [Question(qname, qtype, "")], lambda: NOW)
             right = truth.latest(0)
             assert right is None or right == answer_of(reply.rcode, reply.answer)
         if qtype in ADDRESSES and is_hostname(qname):
@@ -158,7 +158,7 @@ def test_no_two_tools_contradict_each_other(objects: list[Object], case: Case, s
             short = ".".join(qname.to_text().split(".")[: 1 + seed % 3])
             question = LookupQuestion(short, (qtype,), USUAL)
             client = Client(question.resolvers, POD, "cluster.local", ("default", "testns"))
-            asking = explain_for_client(explaining.explainer, client, question, 0.0)
+            asking = explain_for_client(explaining.explainer, client, question, NOW)
             whole = turns(asking)[0]
             assert whole.asker is not None
             by_server = looked_up(answer, short, qtype, POD)
@@ -177,7 +177,7 @@ def test_an_audit_finds_nothing_and_names_are_resolved(
     case = case._replace(front="", behind="")
     serving, explaining = case.server(objects), Explaining(case, objects)
     every = audit_questions([each.answer_set() for each in serving.plugins], 4, Random(seed))
-    truth = Truth(serving.plugins[0], every.all, lambda: 0.0, known=every.known)
+    truth = Truth(serving.plugins[0], every.all, lambda: NOW, known=every.known)
     for number, question in enumerate(every.all):
         reply = ask(serving, question.name, question.qtype)
         found = explaining.ask(question.name, question.qtype)

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from hsdns.rules.judging import judge, read_files
 from hsdns.rules.rule import rules
+from tests.rules.examples import examples
 
 EXAMPLES = [
-    each.content for rule in rules().values() for each in rule.examples if each.language == "yaml"
+    each.content for rule in rules().values() for each in examples(rule) if each.language == "yaml"
 ]
-WORDS = [each for rule in rules().values() for one in rule.examples if one.language == "corefile" for each in one.content.split(" ")]  # fmt: skip
+WORDS = [each for rule in rules().values() for one in examples(rule) if one.language == "corefile" for each in one.content.split(" ")]  # fmt: skip
 ODD: list[Any] = [
     None,
     [],

@@ -10,8 +10,9 @@ import pytest
 
 from hsdns.rules.judging import WITHOUT_EFFECT, WITHOUT_REASON, judge, read_files
 from hsdns.rules.objects import CHECKS
-from hsdns.rules.rule import CODE, RETIRED, Edit, Example, Rule, rules, sections
+from hsdns.rules.rule import CODE, RETIRED, Edit, Rule, rules
 from hsdns.rules.silence import repaired
+from tests.rules.examples import Example, examples
 
 NAMES = {"yaml": "example.yaml", "corefile": "Corefile"}
 SECTIONS = ["Why", "See it by hand", "Fix", "Sources", "Examples"]
@@ -27,7 +28,9 @@ class Case(NamedTuple):
 
 
 RULES = list(rules().values())
-CASES = [Case(rule, number, each) for rule in RULES for number, each in enumerate(rule.examples, 1)]
+CASES = [
+    Case(rule, number, each) for rule in RULES for number, each in enumerate(examples(rule), 1)
+]
 
 
 def found_in(case: Case) -> str:
@@ -49,12 +52,12 @@ def test_example(case: Case) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_page(rule: Rule) -> None:
-    assert sections(rule.text) == SECTIONS
+    assert re.findall(r"^## (.+)$", rule.text, re.MULTILINE) == SECTIONS
     assert all(rule.section(title) for title in SECTIONS)
     assert "```shell" in rule.section("See it by hand")
     assert not rule.title.endswith(".")
     assert rule.code not in RETIRED
-    first, *rest = rule.examples
+    first, *rest = examples(rule)
     assert rule.code in first.findings
     assert any(not each.findings for each in rest), "no example is repaired"
     prose = re.sub(r"```.*?```", "", rule.text, flags=re.DOTALL)
@@ -65,7 +68,7 @@ def test_page(rule: Rule) -> None:
 def test_levels_of_examples(rule: Rule) -> None:
     """The level of the page is that of a finding, or its sections name the other one."""
     levels = set(
-        re.findall(rf": (\w+) {rule.code} ", "".join(each.findings for each in rule.examples))
+        re.findall(rf": (\w+) {rule.code} ", "".join(each.findings for each in examples(rule)))
     )
     assert rule.level in levels or rule.level in rule.section("Examples") + rule.what
     assert all(

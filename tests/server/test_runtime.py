@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hsdns.chain import Endpoint, Request
+from hsdns.chain import Request
 from hsdns.cluster.freshness import NoCounters
 from hsdns.eager import Wait, start
 from hsdns.metrics import Registry
@@ -66,21 +66,6 @@ def test_local_addresses(
     monkeypatch.setattr(module, "own_addresses", lambda: ["192.0.2.7"])
     runtime = make_runtime(f". {{\n{bind}\nwhoami\n}}")
     assert runtime.local_addresses(servers) == addresses
-
-
-@pytest.mark.parametrize(
-    ("bound", "asked"),
-    [
-        (Endpoint("::", 5300), Endpoint("::1", 5300)),
-        (Endpoint("0.0.0.0", 5300), Endpoint("127.0.0.1", 5300)),
-        (Endpoint("127.0.0.2", 5300), Endpoint("127.0.0.2", 5300)),
-    ],
-    ids=lambda endpoint: endpoint.address,
-)
-def test_local_address_can_be_asked_from_here(bound: Endpoint, asked: Endpoint) -> None:
-    runtime = make_runtime()
-    runtime.bound["dns://:53"] = bound
-    assert runtime.local_address("dns://:53") == asked
 
 
 async def test_resolve_asks_the_listener_of_the_request() -> None:

@@ -19,7 +19,7 @@ from hsdns.cluster.value import HEADLESS
 from hsdns.load.errors import LoadError
 from hsdns.load.pods import EXTERNAL, REVERSE, TXT, Target
 from hsdns.load.questions import ABSENT, Question, Questions, read_shares, zipf
-from hsdns.wire.iana import RRType
+from hsdns.wire.iana import ADDRESSES, RRType
 from hsdns.wire.name import Name
 
 if TYPE_CHECKING:
@@ -177,9 +177,9 @@ def _questions(answer_set: AnswerSet, *, with_pods: bool = False) -> Iterator[Qu
             if qtype == RRType.SRV:
                 if len(labels) == 5:
                     yield Question(owner, qtype, "srv")
-            elif qtype in (RRType.A, RRType.AAAA) and len(labels) == 3:
+            elif qtype in ADDRESSES and len(labels) == 3:
                 yield Question(owner, qtype, "headless" if value.kind == HEADLESS else "service")
-            elif qtype in (RRType.A, RRType.AAAA) and len(labels) == 4:
+            elif qtype in ADDRESSES and len(labels) == 4:
                 yield Question(owner, qtype, "endpoint")
                 if pods and qtype == RRType.A:
                     yield _pod(rrset[0].rdata, labels[-2], zone)

@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 from hsdns.answer_table import writer
 from hsdns.assemble import Configuration
-from hsdns.chain import Endpoint
 from hsdns.fastpath import Versions
 from hsdns.http_page import HttpPage
 from hsdns.metrics import Registry
@@ -56,10 +55,6 @@ class ScriptedRuntime(ServerRuntime):
 
     def serve_http(self, address: str, paths: dict[str, HttpPage]) -> None:
         """Serve no pages."""
-
-    def local_address(self, server: str) -> Endpoint:
-        """Refuse: there is no socket to ask."""
-        raise AssertionError(f"{server} has no socket in memory")
 
     async def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Give up at once: time does not pass while something waits."""

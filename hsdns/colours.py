@@ -20,10 +20,12 @@ DIM: Final = "2"
 
 def are_shown(stream: TextIO) -> bool:
     """Whether what is written to a stream has colours."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
+    is_forced = bool(os.environ.get("FORCE_COLOR"))
+    return not os.environ.get("NO_COLOR") and (is_forced or is_screen(stream))
+
+
+def is_screen(stream: TextIO) -> bool:
+    """Whether a stream is a terminal on which a command can draw over what it has written."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 

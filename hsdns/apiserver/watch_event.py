@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
+from threading import Lock
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -153,16 +154,15 @@ class _AnyObject(msgspec.Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-@cache
-def _line_decoder(kind: type[Any]) -> msgspec.json.Decoder[_Line[Any]]:
-    form: Any = _Line[kind]  # type: ignore[valid-type] # a type known only at run time
-    return msgspec.json.Decoder(form)
+# msgspec shows a type to other threads before it is complete, and a decoder that has it then crashes the process.
+_MAKING: Final = Lock()
 
 
 @cache
-def _list_decoder(kind: type[Any]) -> msgspec.json.Decoder[_List[Any]]:
-    form: Any = _List[kind]  # type: ignore[valid-type] # as above
-    return msgspec.json.Decoder(form)
+def _decoder(of: Any, kind: type[Any]) -> msgspec.json.Decoder[Any]:
+    """The decoder of a line or a list of objects of a kind."""
+    with _MAKING:
+        return msgspec.json.Decoder(of[kind])
 
 
 class JsonEvents:
@@ -185,7 +185,7 @@ class JsonEvents:
 def decode_event(line: bytes, resource: Resource) -> Event:
     """Decode one line of a watch; raise MalformedEvent."""
     try:
-        found = _line_decoder(resource.type).decode(line)
+        found = _decoder(_Line, resource.type).decode(line)
     except UNDECODED as error:
         return _decode_other_event(line, str(error))
     kind = found.type
@@ -205,18 +205,18 @@ def decode_event(line: bytes, resource: Resource) -> Event:
 def _decode_other_event(line: bytes, fault: str) -> Event:
     """Decode an ERROR event, or the metadata of a malformed object."""
     try:
-        kind = _line_decoder(_AnyObject).decode(line).type
+        kind = _decoder(_Line, _AnyObject).decode(line).type
     except UNDECODED:
         kind = ""
     if kind == "ERROR":
         try:
-            status = _line_decoder(Status).decode(line).object
+            status = _decoder(_Line, Status).decode(line).object
         except UNDECODED as error:
             raise MalformedEvent(f"an ERROR event that is not a Status ({error})") from None
         return Event(kind, None, "", ("", ""), status=status)
     if kind not in ("ADDED", "MODIFIED", "DELETED"):
         raise MalformedEvent(_excerpt(line))
-    meta = _line_decoder(_AnyObject).decode(line).object.metadata
+    meta = _decoder(_Line, _AnyObject).decode(line).object.metadata
     if not meta.name:
         raise MalformedEvent("an object without a name")
     return Event(kind, None, meta.resource_version, _key(meta), fault=fault)
@@ -225,11 +225,11 @@ def _decode_other_event(line: bytes, fault: str) -> Event:
 def decode_page(body: bytes, resource: Resource) -> Page:
     """Decode a page of a list; raise MalformedEvent."""
     try:
-        found = _list_decoder(resource.type).decode(body)
+        found = _decoder(_List, resource.type).decode(body)
         events = [_addition(each) for each in found.items or ()]
     except UNDECODED:
         try:
-            found = _list_decoder(msgspec.Raw).decode(body)
+            found = _decoder(_List, msgspec.Raw).decode(body)
         except UNDECODED:
             raise MalformedEvent(_excerpt(body)) from None
         # Object by object, to skip only the malformed ones.

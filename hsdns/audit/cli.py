@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from hsdns import memory
 from hsdns.cli.command import CONTROL, OUTPUT, FlagError, complain, flag, say, say_json
 from hsdns.cli.source import SourceCommand, is_cluster
-from hsdns.colours import GREEN, RED
+from hsdns.colours import GREEN, RED, is_screen
 from hsdns.corefile.properties import duration_to_text
 from hsdns.corefile.tree import CorefileError, Token
 from hsdns.errors import OperatorError
@@ -145,7 +145,7 @@ class Audit(SourceCommand):
         words = {each: GREEN if each == WORDS[0] else RED for each in WORDS}
         if self.o == "json":
             say_json(reports)
-        elif self.watch and sys.stdout.isatty():
+        elif self.watch and is_screen(sys.stdout):
             width, height = get_terminal_size()
             head = (
                 f"{reports[0].started}, again every {duration_to_text(self.every)}; Ctrl-C ends it"

@@ -37,13 +37,10 @@ def page(reports: Sequence[AuditReport]) -> str:
     """The page; one table has the servers of all clusters."""
     is_one = len(reports) == 1
     servers = [(each, server) for each in reports for server in each.servers]
-    bars = [(server.server, _exclusive(server)) for _, server in servers]
+    named = [(s.server if is_one else f"{r.cluster}: {s.server}", s) for r, s in servers]
+    bars = [(name, _exclusive(server)) for name, server in named]
     sections: list[Any] = [["Servers", ["bars", bars], ["table", *_servers(servers, not is_one)]]]
-    sections += [
-        [server.server if is_one else f"{report.cluster}: {server.server}", *_findings(server)]
-        for report, server in servers
-        if server.findings
-    ]
+    sections += [[name, *_findings(server)] for name, server in named if server.findings]
     return document(
         f"Audit of {reports[0].cluster if is_one else f'{len(reports)} clusters'}",
         subtitles=[_subtitle(each) for each in reports],
@@ -72,7 +69,8 @@ def _notes(reports: Sequence[AuditReport]) -> Iterator[Note]:
             worst = seconds(server.worst_age_ms)
             behind = f", behind by {worst} at most" if server.worst_age_ms else ""
             if server.bad:
-                yield "bad", server.server, f"{server.bad} findings{behind}"
+                of = f"{report.cluster}: " if len(reports) > 1 else ""
+                yield "bad", f"{of}{server.server}", f"{server.bad} findings{behind}"
     if not any(each.bad or each.ended for each in reports):
         yield "good", "Right", "every answer matches the cluster's objects"
 

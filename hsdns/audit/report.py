@@ -332,13 +332,15 @@ def age(server: ServerReport) -> str:
 
 
 def _fleet(reports: Sequence[AuditReport], width: int = sys.maxsize) -> Iterator[str]:
-    rows = [("cluster", "server", "names", "not right", "worst age", "p99")]
+    rows: list[tuple[str, ...]] = [("cluster", "server", "names", "not right", "worst age", "p99")]
     for report in reports:
         if not report.servers:
             rows.append((report.cluster, "not audited", *"----"))
         for each in report.servers:
             figures = str(report.names + report.absent), str(each.bad), age(each)
             rows.append((report.cluster, each.server, *figures, latency(each.latency_us["p99"])))
+    if width < 60:  # the name of a server and what is not right fit
+        rows = [(cluster, server, bad) for cluster, server, _, bad, *_ in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], max(width - sum(widths[1:]) - 2 * len(widths[1:]), 8))
     for cluster, *row in rows:

@@ -274,10 +274,10 @@ def complain(*lines: object) -> None:
 
 
 class Progress:
-    """Lines on standard error that are replaced by the next ones; nothing without a terminal."""
+    """Lines on standard error that are replaced by the next ones; nothing without a terminal, or with a dumb one."""
 
     def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = colours.is_screen(sys.stderr)
         self._height = 1
 
     def show(self, *lines: str) -> None:

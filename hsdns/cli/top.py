@@ -53,7 +53,7 @@ class Top(ServerCommand):
 
     def run(self) -> int:
         """Show them; raise ServerError once the server ends."""
-        is_live = self.o == "text" and not self.once and sys.stdout.isatty()
+        is_live = self.o == "text" and not self.once and colours.is_screen(sys.stdout)
         is_once = self.once or (self.o == "text" and not is_live)
         filters = {"namespace": self.namespace, "name": self.below}
         query = {name: value for name, value in filters.items() if name in self.given}
@@ -269,7 +269,7 @@ def _shares(rates: dict[str, float]) -> Text:
 
 def _sections(picture: Picture) -> Iterable[_Section]:
     rate, duration = _Column("/s", 7), _Column("ms", 9)
-    rrtype = _Column("type", 8, right=False)
+    rrtype = _Column("type", 10, right=False)
     yield _Section(
         "Failing names, and why",
         (rrtype, _Column("rcode", 9, "red", right=False), rate, _Column("ago", 8)),
@@ -452,7 +452,7 @@ def _signed(change: Picture) -> str:
 
 def _ago(now: str, then: str) -> str:
     passed = datetime.fromisoformat(now) - datetime.fromisoformat(then)
-    return _duration(max(passed.total_seconds(), 0))
+    return " ".join(_duration(max(passed.total_seconds(), 0)).split()[:2])
 
 
 def _milliseconds(number: float | None) -> str:

@@ -91,9 +91,9 @@ class Musl(Model):
         next_round = self.now
         budget = 0
         while len(taken) < len(qids):
+            if self.now >= end - ROUNDING:
+                break
             if self.now >= next_round - ROUNDING:
-                if self.now >= end - ROUNDING:
-                    break
                 for rrtype, qid in qids.items():
                     if rrtype not in taken and rrtype not in connections.values():
                         for server in range(len(self.conf.nameservers)):

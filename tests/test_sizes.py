@@ -40,7 +40,7 @@ CODE_LINES = {
     "hsdns/lint": 538,
     "hsdns/load": 9_787,
     "hsdns/plugins": 8_088,
-    "hsdns/recording": 1_088,
+    "hsdns/recording": 1_094,
     "hsdns/resolver": 2_755,
     "hsdns/rewriting": 389,
     "hsdns/rules": 4_751,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_520,
     "hsdns/wire": 1_716,
     "loadtest": 7_979,
-    "tests": 59_322,
+    "tests": 59_329,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -34,6 +34,7 @@ from hsdns.recording.entry import (
     Header,
     ObjectEvent,
     RecordedObject,
+    RecordedQuery,
     State,
     read_line,
 )
@@ -238,6 +239,14 @@ class Recording(AbstractContextManager["Recording"]):
                     f"{self.path} is broken at line 1: {word!r} is not a word of a Corefile"
                 )
         return found
+
+
+def read_queries(path: str) -> Iterator[RecordedQuery]:
+    """Read the queries of a recording up to the first error; raise BadRecording or OSError."""
+    with Recording.open(path) as recording:
+        for entry in recording:
+            if isinstance(entry, RecordedQuery):
+                yield entry
 
 
 # Summarises a recording: it is read once, so that a replay can show its length.

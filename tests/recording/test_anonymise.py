@@ -70,6 +70,7 @@ from hsdns.recording.reader import (
     FrameWriter,
     Summary,
     read_lines,
+    read_queries,
     summarise,
     zstd,
 )
@@ -489,6 +490,14 @@ def test_files_that_are_no_recordings(text: Any, sentence: str) -> None:
     with pytest.raises(BadRecording) as caught:
         opened(octets)
     assert str(caught.value) == sentence.replace("VERSION", __version__)
+
+
+def test_the_queries_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "shop.rec"
+    path.write_bytes(to_octets([query(1.0, "a."), *RECORDED[:-1], query(2.0, "b.")]) + b"more")
+    assert [each.name for each in read_queries(str(path))] == ["a.", "web.shop.svc.cluster.local.", "b."]  # fmt: skip
+    with pytest.raises(FileNotFoundError):
+        list(read_queries(str(tmp_path / "none")))
 
 
 def test_summary(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ class NumerousNames:
         self._zones = zones
         # Zone, type, whether it is of a Pod, whether there is an answer.
         self._forms: set[tuple[int, int, bool, bool]] = set()
-        # The last name of each slot, as one octet of its hash: one in 255 others is taken for it.
+        # The last name of each slot, as one octet of its hash: one in 255 others is read as it.
         self._last = bytearray(_SLOTS)
 
     def makes(

@@ -81,9 +81,7 @@ class Asked(NamedTuple):
         elif self.running is not None:
             name = name_at(self.running, text, word)
         elif word.kind == "pod":
-            raise BadWord(
-                f"{text}: a DNS server does not say which names a Pod has; hsdns explain {text} does"
-            )
+            raise BadWord(f"{text}: DNS does not list the names of a Pod; run hsdns explain {text}")
         else:
             is_named = namespace or word.kind != "host"
             domain = self.domain or (DOMAIN if is_named else "")
@@ -122,8 +120,8 @@ def servers_to_ask(
     host, own = running.dns_address()
     if port not in (None, own):
         raise Contradiction(
-            f"-p is {port}, and the server with process ID {running.pid} answers at port {own}; "
-            "leave -p out, or name a server with --server"
+            f"the server with process ID {running.pid} listens on port {own}, not {port}; "
+            "remove -p, or add --server"
         )
     return Asked([(host, own)], "", running)
 
@@ -171,14 +169,14 @@ class Lookup(ReadingCommand):
 
     server: str = flag(
         "",
-        "the server to query (default: of --context, else the one that runs, or of /etc/resolv.conf)",
+        "server to query (default: that of --context, the running one, or that of /etc/resolv.conf)",
         "ADDRESS",
     )
     control: str | None = flag(None, CONTROL)
     kubeconfig: str = flag("", KUBECONFIG)
     context: str = flag("", CONTEXT)
     namespace: str = flag("", IN_NAMESPACE)
-    port: int = flag(53, "its port (default 53)", "PORT", name="p", low=1)
+    port: int = flag(53, "port of the server (default 53)", "PORT", name="p", low=1)
     tcp: bool = flag(False, "query over TCP (default: only if the reply does not fit)")
     o: str = flag("text", OUTPUT)
 
@@ -261,7 +259,7 @@ def servers_of(path: str) -> list[str]:
     found = [words[1] for words in _lines_of(path) if words[0] == "nameserver" and len(words) > 1]
     if found:
         return found
-    raise FlagError(f"{path} names no server; give one with --server")
+    raise FlagError(f"{path} has no nameserver; add --server ADDRESS")
 
 
 def domain_of(path: str) -> str:
@@ -271,7 +269,7 @@ def domain_of(path: str) -> str:
 
 
 def _lines_of(path: str) -> list[list[str]]:
-    with contextlib.suppress(OSError), open(path) as file:
+    with contextlib.suppress(OSError), open(path, errors="replace") as file:
         return [words for line in file if (words := line.split())]
     return []
 

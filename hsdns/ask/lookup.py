@@ -108,7 +108,7 @@ class Sockets(LoopTransport):
             host, port = self._server
             raise Refused(f"nothing listens on UDP at {host} port {port}")
         if found is None and (until is None or until > end):
-            raise Unfinished(f"stopped after {LONGEST:g} seconds, the resolver would still wait")
+            raise Unfinished(f"stopped after {LONGEST:g} seconds; the resolver would wait longer")
         return found
 
     async def finish(self) -> None:

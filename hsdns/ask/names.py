@@ -106,7 +106,7 @@ def read_word(text: str, namespace: str = "") -> Word:
         if not _OBJECT.fullmatch(rest.lower()):
             raise BadWord(f'NAMESPACE/NAME names a Service or a Pod, found "{text}"')
         if namespace not in ("", resource.lower()):
-            raise BadWord(f"-n {namespace} and {text} name two namespaces; leave one out")
+            raise BadWord(f"-n {namespace} and {text} name two namespaces; use only one")
         return Word("object", rest.lower(), resource.lower())
     elif slash and not resource.isdigit():  # digits: a label of RFC 2317
         host = resource
@@ -166,4 +166,4 @@ def full_name(
 def taken_for(text: str, name: str) -> str:
     """The sentence that says which name a word was taken for; "" if it is the same."""
     shown, whole = text.lower().removesuffix("."), name.lower().removesuffix(".")
-    return "" if shown == whole else f"{text} is taken for {name}"
+    return "" if shown == whole else f"{text} is read as {name}"

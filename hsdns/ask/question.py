@@ -122,5 +122,5 @@ def over_tcp(host: str, port: int, wire: bytes, timeout: float) -> bytes:
     if len(octets) < max(length, 1):
         raise NoReply(f"{host} port {port} does not answer over TCP: the connection was closed")
     if len(octets) < HEADER_LEN or octets[:2] != wire[:2]:
-        raise NoReply(f"what {host} port {port} sends over TCP is not a reply")
+        raise NoReply(f"{host} port {port} sent no DNS reply over TCP")
     return octets

@@ -56,25 +56,25 @@ class Audit(SourceCommand):
         None, "Corefile of the servers; its kubernetes block names the cluster", "FILE"
     )
     contexts: list[str] = flag(
-        [], "clusters by context of the kubeconfig, and their servers", "CONTEXT=ADDRESS,..."
+        [], "kubeconfig context of each cluster, and its servers", "CONTEXT=ADDRESS,..."
     )
     zone: str = flag(
         "cluster.local", "domain of the clusters of --contexts (default cluster.local)", "DOMAIN"
     )
     rate: int = flag(
         RATE,
-        f"queries a second to each (default {RATE})",
+        f"queries per second to each server (default {RATE})",
         "RATE",
         low=1,
         high=HIGHEST_RATE,
     )
     absent: int = flag(
         ABSENT,
-        f"names that must not exist (default {ABSENT})",
+        f"number of names to query that must not exist (default {ABSENT})",
         "NUMBER",
         high=1_000_000,
     )
-    seed: int = flag(1, "random seed for these (default 1)", "NUMBER", high=999_999_999)
+    seed: int = flag(1, "random seed of those names (default 1)", "NUMBER", high=999_999_999)
     slow: float = flag(
         SLOW,
         "latency above which a right answer is a finding (default 100ms)",
@@ -87,15 +87,15 @@ class Audit(SourceCommand):
         "NUMBER",
         high=604_800,
     )
-    watch: bool = flag(False, "audit again and again")
+    watch: bool = flag(False, "repeat the audit")
     every: float = flag(
         INTERVAL,
-        "time from the start of one pass to the next, with --watch (default 5m)",
+        "interval between the starts of two passes, with --watch (default 5m)",
         "TIME",
         time="100ms",
     )
-    metrics: str = flag("", "serve metrics for Prometheus there, with --watch", "HOST:PORT")
-    html: str | None = flag(None, "write the report as a page to a file", "FILE")
+    metrics: str = flag("", "serve Prometheus metrics at this address, with --watch", "HOST:PORT")
+    html: str | None = flag(None, "write the report to a file as HTML", "FILE")
     o: str = flag("text", OUTPUT)
     i_own_this: list[str] = flag([], "public addresses that belong to you", "ADDRESS...")
 
@@ -160,7 +160,7 @@ class Audit(SourceCommand):
             try:
                 Path(self.html).write_text(page(reports), encoding="utf-8")
             except OSError as error:
-                complain(f"the page cannot be written: {error}")
+                complain(f"cannot write the page: {error}")
                 return BAD
         if any(each.bad for each in reports):
             return 1

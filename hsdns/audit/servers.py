@@ -112,8 +112,7 @@ class Targets:
                     if each[1:] not in {(at.host, at.port) for at in servers}
                 )
             sets = [block.answer_set() for block in blocks]
-            drawn = random.Random(settings.seed)
-            found = audit_questions(sets, settings.absent, drawn)
+            found = audit_questions(sets, settings.absent, random.Random(settings.seed))
             return Questions(found.all, seed=settings.seed, known=found.known)
 
         def audit() -> AuditReport:
@@ -154,8 +153,9 @@ def _pass(
     cluster: str,
     ttl: int | None,
 ) -> AuditReport:
-    started = _now()
-    began = time.monotonic()
+    if not questions:
+        raise LoadError("the cluster has no names to query; check --source and --conf")
+    started, began = _now(), time.monotonic()
     wires = [each.octets(EDNS) for each in questions]
     found: list[tuple[str, Answers]] = []
     asking: list[Asking] = []

@@ -52,7 +52,7 @@ COMMANDS: Final = {
         "man": ("Print a manual page", "serve"),
     },
 }
-MORE: Final = "hsdns help COMMAND lists the flags of a command, hsdns help those of CoreDNS."
+MORE: Final = "Run hsdns help COMMAND for the flags of a command, hsdns help for those of CoreDNS."
 SUBCOMMANDS: Final = {
     name: headline for group in COMMANDS.values() for name, (headline, _) in group.items()
 }

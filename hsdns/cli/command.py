@@ -179,6 +179,8 @@ def parse_flags(
                     raise FlagError(f"{dashed(name)} needs {flag.argument}")
                 value = words[at]
                 at += 1
+            if not value and flag.argument in ("ADDRESS", "PATH"):
+                raise FlagError(f'{dashed(name)} needs {flag.argument}, found ""')
             found[target] = _number(name, value, flag) if flag.kind is int else value
     return found
 
@@ -266,11 +268,17 @@ def say_json(value: object) -> None:
 
 
 def complain(*lines: object) -> None:
-    """Print lines to standard error."""
+    """Print lines to standard error; of the error of a file its path, and what the system says."""
     width = columns(sys.stderr)
-    shown = (part for each in lines for part in _fitted(printable(str(each)), width))
+    shown = (part for each in lines for part in _fitted(printable(_text(each)), width))
     with suppress(OSError):  # nowhere else to say it
         _write(sys.stderr, "".join(f"{each}\n" for each in shown))
+
+
+def _text(line: object) -> str:
+    if isinstance(line, OSError) and line.filename:
+        return f"{line.filename}: {line.strerror}"
+    return str(line)
 
 
 class Progress:
@@ -323,20 +331,20 @@ class _Declared(NamedTuple):
 
 
 NO_CODE: Final = Flag.of(
-    "run no code that the input names: no python module, no exec plugin of a kubeconfig, no istioctl"
+    "do not run code that the input names: python modules, exec plugins of a kubeconfig, istioctl"
 )
 
 KUBECONFIG: Final = Flag.of(
-    "how to reach the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
+    "kubeconfig of the cluster (default: KUBECONFIG, or ~/.kube/config)", "FILE"
 )
-CONTEXT: Final = Flag.of("context of the kubeconfig (default: its current one)", "NAME")
+CONTEXT: Final = Flag.of("kubeconfig context (default: the current one)", "NAME")
 
 
 OUTPUT: Final = Flag.of(
     "format of standard output: text (default) or json", "FORMAT", choices=("text", "json")
 )
 CONTROL: Final = Flag.of(
-    "control socket of the server (default: of the one that runs), or ADDRESS:PORT", "PATH"
+    "control socket or ADDRESS:PORT of the server (default: the running one)", "PATH"
 )
 IN_NAMESPACE: Final = Flag.of(
     "namespace of a short name (default: default)", "NAMESPACE", name="namespace", alias="n"
@@ -459,8 +467,7 @@ class Command(msgspec.Struct, kw_only=True):
     def name_and_type(self) -> tuple[str, str]:
         """The words NAME [TYPE], where the type may be ""; raise FlagError."""
         if len(self.words) not in (1, 2):
-            program = self.program()
-            raise FlagError(f"{program} needs a name, and may have a type: {program} NAME [TYPE]")
+            raise FlagError(f"{self.program()} takes a name and an optional type: NAME [TYPE]")
         return self.words[0], "".join(self.words[1:])
 
     @property
@@ -468,17 +475,17 @@ class Command(msgspec.Struct, kw_only=True):
         """Whether code that the input names may run, as without -no-code."""
         return not getattr(self, "no_code", False)
 
-    def exclusive(self, one: str, *others: str, why: str = "leave one out") -> None:
+    def exclusive(self, one: str, *others: str, why: str = "use only one") -> None:
         """Refuse a flag with any of the others; raise FlagError."""
         for other in others:
             if one in self.given and other in self.given:
-                raise Contradiction(f"{dashed(one)} and {dashed(other)} exclude each other; {why}")
+                raise Contradiction(f"{dashed(one)} and {dashed(other)} cannot be combined; {why}")
 
 
 def no_command(program: str, word: str, known: Sequence[str]) -> FlagError:
     """The error of a command whose first word is none of the known ones."""
     problem = f'"{word}" is not a command of {program}' if word else "a command is missing"
-    hint = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+    hint = did_you_mean(word, known) or f"; use {', '.join(known)}"
     return FlagError(f"{problem}{hint}")
 
 

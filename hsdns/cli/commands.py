@@ -64,7 +64,7 @@ def takes_file(flag: Flag) -> bool:
 
 def values(flag: Flag) -> tuple[str, ...]:
     """The words to suggest for the flag's first value."""
-    return tuple(SOURCES) if flag.argument == SOURCE else ()
+    return (*SOURCES, "demo") if flag.argument == SOURCE else flag.choices
 
 
 class Completion(Command):

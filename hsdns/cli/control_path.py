@@ -20,7 +20,7 @@ from hsdns.wire import is_address
 SYSTEM: Final = Path("/run/hsdns")  # for `control` in the Corefile of a service
 OFF: Final = "off"
 TOKEN: Final = "HSDNS_CONTROL_TOKEN"
-FLAG: Final = Flag.of("open a control socket, for this user alone (default: none)", "PATH")
+FLAG: Final = Flag.of("open a control socket, for this user only (default: none)", "PATH")
 
 
 class ControlPathError(Exception):
@@ -88,13 +88,11 @@ def make_path() -> str:
         safe = is_safe(folder)
     except OSError as error:
         raise ControlPathError(
-            f"there is no control socket: cannot make the folder {error.filename or 'for it'}: {error.strerror};"
-            " name a socket with --control PATH"
+            f"cannot create {error.filename or 'a folder'}: {error.strerror}; add --control PATH"
         ) from error
     if not safe:
         raise ControlPathError(
-            f"there is no control socket: the folder {folder} must belong to this user alone;"
-            f" chmod 700 it, or name a socket with --control PATH"
+            f"only this user may have access to {folder}, the folder of the control socket; chmod 700 it"
         )
     return str(folder / f"{os.getpid()}.sock")
 

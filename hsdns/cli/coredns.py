@@ -45,37 +45,33 @@ class Coredns(Command):
     )
     port: int = flag(
         53,
-        "port for keys of the Corefile that name none (default 53)",
+        "port of Corefile keys without one (default 53)",
         "PORT",
         name="dns.port",
         alias="p",
     )
     plugins: bool = flag(False, "list the plugins that hsdns has")
     version: bool = flag(False, "show the version")
-    quiet: bool = flag(False, "do not show the version and the zones at the start")
+    quiet: bool = flag(False, "do not show the version and the zones at startup")
     workers: int | None = flag(None, WORKERS)
     control: str | None = flag(None, control_path.FLAG)
-    faults: bool = flag(
-        False, "accept fault rules through the control API (default: they are refused)"
-    )
+    faults: bool = flag(False, "accept fault rules through the control API (default: refuse them)")
     reuseport: bool = flag(
         False,
-        "let another server of this user have the same ports, so that one can replace the other",
+        "share the ports with another server of this user, so that one can replace the other",
     )
-    v: bool = flag(
-        False, "show at the start which fast path runs and which blocks' answers it caches"
-    )
+    v: bool = flag(False, "show at startup which fast path runs and which server blocks it caches")
     pidfile: str | None = flag(None, "write the process ID to a file", "FILE")
     validate: bool = flag(
         False,
-        "check the Corefile, loading python modules but starting nothing, and exit with 0 or 1",
+        "check the Corefile and load its python modules, but do not serve; exit with 0 or 1",
     )
     o: str = flag(
         "text",
         OUTPUT,
-        help="format of what --validate, --version, --plugins and -v show: text (default) or json",
+        help="output format of --validate, --version, --plugins and -v: text (default) or json",
     )
-    no_code: bool = flag(False, "with --validate: do not load the modules that python names")
+    no_code: bool = flag(False, "with --validate: do not load the modules of the plugin python")
 
     @classmethod
     def help_text(cls) -> str:

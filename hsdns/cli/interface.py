@@ -26,7 +26,7 @@ class Interface(Command):
     address: list[str] = flag([], "its IPv4 and IPv6 addresses", "ADDRESS...")
 
     def run(self) -> int:
-        """Create it; an address of a family that is off is left out."""
+        """Create it; an address of a disabled family is skipped."""
         name = self.interface
         if not 0 < len(name.encode()) <= MAX_NAME:
             raise FlagError(f'--name needs 1 to {MAX_NAME} octets, found "{name}"')

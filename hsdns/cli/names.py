@@ -43,13 +43,16 @@ class Names(ClusterCommand):
     most_words = 1
 
     namespace: str = flag(
-        "", "only names of this namespace; with NAME that of a short name", "NAMESPACE", alias="n"
+        "",
+        "list only this namespace; with NAME, the namespace of a short name",
+        "NAMESPACE",
+        alias="n",
     )
 
     conf: str | None = flag(
         None,
         source.CONF,
-        help="Corefile whose kubernetes blocks are listed, with exec plugins of its kubeconfig; or stdin",
+        help="Corefile whose kubernetes blocks are listed, or stdin; runs exec plugins of its kubeconfig",
     )
     o: str = flag("text", OUTPUT, help="format: text, as in a zone file (default), or json")
 

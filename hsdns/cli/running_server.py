@@ -129,7 +129,7 @@ def find(path: str | None) -> RunningServer:
         )
     if not running:
         raise NotRunning(
-            'no running server was found; start one with "hsdns serve", or name its control socket with --control PATH'
+            'no server is running; start one with "hsdns serve", or add --control PATH'
         )
     if len(running) > 1:
         found = ", ".join(map(str, running))

@@ -54,35 +54,33 @@ class Serve(SourceOptions):
     )
     forward: list[str] = flag(
         [],
-        "servers for names outside the cluster, or a file such as /etc/resolv.conf, without --conf "
-        "(default: such names are REFUSED)",
+        "servers for names outside the cluster, or a resolv.conf, without --conf (default: REFUSED)",
         "ADDRESS...",
     )
     log: bool = flag(False, "log each query, without --conf")
     port: int = flag(
         DEFAULT_PORT,
-        f"port for keys of the Corefile that name none (default {DEFAULT_PORT})",
+        f"port of Corefile keys without one (default {DEFAULT_PORT})",
         "PORT",
         name="dns.port",
         alias="p",
     )
-    quiet: bool = flag(False, "do not print what is served or what changes")
+    quiet: bool = flag(False, "do not print the Services or their changes")
     workers: int | None = flag(None, WORKERS)
     control: str | None = flag(
         None,
         control_path.FLAG,
-        help="control socket, for this user alone; or an address and port, protected by the token in "
-        f"{control_path.TOKEN}; or off (default: a socket in a folder of the user)",
+        help="control socket, for this user only; ADDRESS:PORT, protected by the token in "
+        f"{control_path.TOKEN}; or off (default: a socket in the user's folder)",
     )
     dashboard: str | None = flag(
         None,
-        f"serve the web page at a loopback address (default {DASHBOARD}); its URL is printed, hsdns dashboard "
-        "prints it again",
+        f"serve the web page at a loopback address (default {DASHBOARD}); hsdns dashboard prints its URL",
         "[=ADDRESS:PORT]",
         bare=DASHBOARD,
     )
     faults: bool = flag(
-        True, "accept fault rules through the control API (default; --faults=false refuses)"
+        True, "accept fault rules through the control API (default; --faults=false refuses them)"
     )
     o: str = flag(
         "text",
@@ -90,7 +88,9 @@ class Serve(SourceOptions):
         help="format of standard output: text (default), or json, one line once it serves; "
         "the log is then on standard error",
     )
-    v: bool = flag(False, "show which blocks' answers are cached in the answer table, and why not")
+    v: bool = flag(
+        False, "show which server blocks the answer table caches, and why not the others"
+    )
 
     def run(self) -> int:
         """Serve."""
@@ -99,7 +99,7 @@ class Serve(SourceOptions):
         for each, directive in IN_A_COREFILE.items():
             if getattr(self, each) and self.conf is not None:
                 raise FlagError(
-                    f"--{each} and --conf exclude each other; write {directive} in the Corefile"
+                    f"--{each} and --conf cannot be combined; write {directive} in the Corefile"
                 )
         check_upstreams(self.forward)
         listen, variable = os.environ.get(VARIABLE) or DEFAULT_LISTEN, VARIABLE

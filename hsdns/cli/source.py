@@ -51,7 +51,7 @@ ZONES: Final = "cluster.local in-addr.arpa ip6.arpa"
 LOOPBACK: Final = ("127.0.0.1", "::1")
 DEMO: Final = "demo"  # the demo cluster, in flags
 SOURCE: Final = Flag.of(
-    "where the cluster comes from: manifests PATH... (- is standard input), replay FILE [KEY=VALUE...], "
+    "source of the cluster: manifests PATH... (- is standard input), replay FILE [KEY=VALUE...], "
     "synthetic KEY=VALUE..., or demo, the demo cluster",
     "NAME [ARGUMENT...]",
 )
@@ -336,7 +336,7 @@ def find_kubeconfig(given: str = "", context: str = "") -> tuple[str, str]:
     found = [each for each in paths if os.path.isfile(each)]
     if not found:
         raise FlagError(
-            f"there is no kubeconfig {' and no '.join(paths)}; name one with --kubeconfig, or files with --source"
+            f"there is no kubeconfig {' and no '.join(paths)}; add --kubeconfig FILE, or --source"
         )
     if not found[1:]:
         return found[0], context

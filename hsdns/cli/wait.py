@@ -114,15 +114,15 @@ class Wait(SourceCommand):
     )
     server: list[str] | None = flag(
         None,
-        "servers that must answer it (default: of --context, else the one that runs, or of /etc/resolv.conf)",
+        "servers that must give the answer (default: of --context, the running one, or of /etc/resolv.conf)",
         "ADDRESS...",
     )
     control: str | None = flag(None, CONTROL)
     namespace: str = flag("", IN_NAMESPACE)
-    port: int = flag(PORT, f"their port (default {PORT})", "PORT", name="p", low=1)
+    port: int = flag(PORT, f"port of the servers (default {PORT})", "PORT", name="p", low=1)
     count: str | None = flag(
         None,
-        "number of records: 3, 3+ for 3 or more, 0 for none (default 1+, or the objects')",
+        "number of records: 3, 3+ for 3 or more, 0 for none (default 1+, or as in the objects)",
         "NUMBER",
     )
     timeout: float = flag(TIMEOUT, "how long to wait (default 60s)", "TIME", time="30s")

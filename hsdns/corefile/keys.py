@@ -113,7 +113,7 @@ def _split_port(token: Token, text: str) -> tuple[str, int | None]:
         raise token.error(f'"{token.text}" names no zone; the root zone is "."')
     zone_text, colon, digits = text.rpartition(":")
     if colon and not digits:
-        raise token.error(f'"{token.text}" ends in a colon; add a port or leave the colon out')
+        raise token.error(f'"{token.text}" ends in a colon; add a port or remove the colon')
     if not colon or not _PORT.fullmatch(digits):
         return text, None
     # int() is slow for very long numbers, and refuses them above its own limit.

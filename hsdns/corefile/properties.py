@@ -395,15 +395,15 @@ def _arguments(count: int) -> str:
 
 
 _TRANSFER: Final = ("1.8.0", "write the plugin transfer beside it, with its addresses after to")
-_NO_UPSTREAM: Final = "leave it out: names outside are resolved by the server itself"
+_NO_UPSTREAM: Final = "remove it: names outside are resolved by the server itself"
 # Directives: the version that no longer has it, and what to write.
 _DIRECTIVES: Final = {
-    "federation": ("1.7.0", "leave it out: Kubernetes has no federation of that kind any more"),
+    "federation": ("1.7.0", "remove it: Kubernetes has no federation of that kind any more"),
     "httpproxy": ("1.0.0", "write forward"),
     "proxy": ("1.5.0", "write forward"),
     "reverse": ("1.2.0", "write template"),
-    "shutdown": ("1.1.0", "leave it out"),
-    "startup": ("1.1.0", "leave it out"),
+    "shutdown": ("1.1.0", "remove it"),
+    "startup": ("1.1.0", "remove it"),
 }
 # Properties by plugin, in the same way.
 _PROPERTIES: Final = {
@@ -416,8 +416,8 @@ _PROPERTIES: Final = {
     "kubernetes": {
         "autopath": ("1.0.0", "write the plugin autopath @kubernetes beside it"),
         "cidrs": ("1.0.0", "write the networks among the zones of kubernetes"),
-        "federation": ("1.0.0", "leave it out"),
-        "resyncperiod": ("1.7.0", "leave it out: changes are watched"),
+        "federation": ("1.0.0", "remove it"),
+        "resyncperiod": ("1.7.0", "remove it: changes are watched"),
         "transfer": _TRANSFER,
         "upstream": ("1.7.0", _NO_UPSTREAM),
     },
@@ -426,10 +426,10 @@ _PROPERTIES: Final = {
 }
 # Properties of the plugin proxy, which people keep in forward.
 _OF_PROXY: Final = {
-    "fail_timeout": "leave it out: health_check sets how often an upstream is probed",
+    "fail_timeout": "remove it: health_check sets how often an upstream is probed",
     "protocol": 'write force_tcp or prefer_udp, or "tls://ADDRESS" as the upstream',
-    "spray": "leave it out: without a healthy upstream, queries go to any of them",
-    "without": "leave it out",
+    "spray": "remove it: without a healthy upstream, queries go to any of them",
+    "without": "remove it",
 }
 # Plugins that became a part of another one.
 _MOVED: Final = {

@@ -99,18 +99,18 @@ class Doctor(ReadingCommand):
         "input), or demo, the demo cluster",
     )
     within: str = flag("", "namespace of the target", "NAMESPACE", name="namespace", alias="n")
-    save: str | None = flag(None, "write what was read to a file, for --source manifests", "FILE")
+    save: str | None = flag(None, "save the objects to a file, for --source manifests", "FILE")
     kubeconfig: str = flag("", KUBECONFIG)
     context: str = flag("", CONTEXT)
     against: str | None = flag(
         None,
-        "show how Services differ from those of another context, or of files as for --source, instead of findings",
+        "compare Services with those of another context, or of files as for --source, instead of checking them",
         "CONTEXT|FILE",
     )
     server: list[str] = flag([], "DNS servers to query instead of the cluster's", "ADDRESS...")
-    no_ask: bool = flag(False, "query no DNS server")
+    no_ask: bool = flag(False, "do not query DNS servers")
     recording: str | None = flag(
-        None, "file of hsdns record, for what the search list costs (new rule HS176)", "FILE"
+        None, "recording to compute the cost of the search list from (preview rule HS176)", "FILE"
     )
     from_: str | None = flag(None, FROM)
     image: str = flag(IMAGE, IMAGE_FLAG)
@@ -129,16 +129,16 @@ class Doctor(ReadingCommand):
         """Diagnose, or compare two clusters."""
         if len(self.words) > 1:
             raise FlagError(
-                f'hsdns doctor takes one namespace, Service or Pod, found also "{self.words[1]}"'
+                f'hsdns doctor takes one namespace, Service or Pod, also found "{self.words[1]}"'
             )
         for each in ("kubeconfig", "context", "save", "server", "no-ask", "from", "image"):
             is_used = each == "kubeconfig" and self.against is not None
             if self.source is not None and each in self.given and not is_used:
                 raise FlagError(
-                    f"--{each} is for a cluster that is read, and --source reads files; leave one of them out"
+                    f"--{each} is for a cluster that is read, and --source reads files; use only one"
                 )
         if self.from_ is not None and not self.runs_code:
-            raise FlagError("--from runs kubectl, and --no-code nothing; leave one of them out")
+            raise FlagError("--from runs kubectl, which --no-code forbids; use only one")
         try:
             return self._diagnose() if self.against is None else self._compare()
         except ValueError as error:
@@ -155,7 +155,7 @@ class Doctor(ReadingCommand):
         word = "".join(self.words)
         before, slash, name = word.rpartition("/")
         if self.within and slash and before not in (self.within, *KINDS):
-            raise Contradiction(f"-n {self.within} and {word} name two namespaces; leave one out")
+            raise Contradiction(f"-n {self.within} and {word} name two namespaces; use only one")
         within = self.within or (NAMESPACE if before in KINDS else "")
         return "/".join(filter(None, (within, name))) if within else word
 
@@ -299,7 +299,7 @@ class Doctor(ReadingCommand):
 
         servers, runs_code = given_servers(self.server), self.runs_code
         if servers and self.no_ask:
-            raise FlagError("--server and --no-ask exclude each other; leave one out")
+            raise FlagError("--server and --no-ask cannot be combined; use only one")
         view = pod_view(self)
 
         def add(read: DumpRead, dump: ClusterDump) -> None:
@@ -582,5 +582,5 @@ def pod_view(options: Doctor) -> PodView | None:
         files = f"; files are read with --source manifests {path}" if os.path.exists(path) else ""
         raise FlagError(f'--from needs NAMESPACE/POD, found "{path}"{files}')
     if options.no_ask:
-        raise FlagError("--from and --no-ask exclude each other; leave one out")
+        raise FlagError("--from and --no-ask cannot be combined; use only one")
     return PodView(namespace, name, options.image, (), options.server)

@@ -129,9 +129,7 @@ def recorded_queries(path: str) -> dict[str, Any]:
     except BadRecording as error:
         raise FlagError(f"--recording: {error}") from None
     except OSError as error:
-        raise FlagError(
-            f"--recording {path}: it cannot be read: {error.strerror or error}"
-        ) from None
+        raise FlagError(f"--recording {path}: cannot read it: {error.strerror or error}") from None
     if not costs.clients:
         raise FlagError(
             f"--recording {path}: it has no queries; record without --queries=false while clients look names up"

@@ -87,20 +87,18 @@ class AskerCommand(ClusterCommand):
 
     program_: str = flag(
         "",
-        f"program whose lookup is shown, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
+        f"program to show the lookup of, such as node-resolve (default: {', '.join(USUAL)}, side by side)",
         "NAME",
     )
     through: str = flag(
-        "", f"what passes its queries on: {', '.join(FORWARDERS)} (default: nothing)", "NAME"
+        "", f"forwarder of its queries: {', '.join(FORWARDERS)} (default: none)", "NAME"
     )
-    search: str = flag("", "search domains in place of those of resolv.conf", "DOMAIN,...")
-    ndots: int | None = flag(None, "ndots in place of that of resolv.conf", "N", high=15)
+    search: str = flag("", "search domains instead of those in resolv.conf", "DOMAIN,...")
+    ndots: int | None = flag(None, "ndots instead of the value in resolv.conf", "N", high=15)
     resolv_conf: str = flag(
         "", "resolv.conf to use (default /etc/resolv.conf); with --from, the node's", "FILE"
     )
-    from_: str = flag(
-        "", "pod whose resolv.conf is used, as the kubelet writes it", "NAMESPACE/POD"
-    )
+    from_: str = flag("", "pod whose resolv.conf to use, as the kubelet writes it", "NAMESPACE/POD")
     cluster_dns: str = flag(
         "", "with --from: nameserver of the pod (default: of Service kube-dns)", "ADDRESS"
     )
@@ -110,7 +108,7 @@ class AskerCommand(ClusterCommand):
         from hsdns.explanation.question import LookupQuestion, read_name, read_through
 
         if "cluster-dns" in self.given and "from" not in self.given:
-            raise FlagError("--cluster-dns is for a pod; add --from NAMESPACE/POD, or leave it out")
+            raise FlagError("--cluster-dns is for a pod; add --from NAMESPACE/POD, or remove it")
         if "from" in self.given and not self.from_:
             raise FlagError("--from needs a namespace and a pod, as in shop/web-0")
         if self.word.kind == "address" and [each.upper() for each in self.words[1:]] == ["PTR"]:
@@ -193,9 +191,7 @@ class Explain(AskerCommand):
     conf: str | None = flag(
         None, source.CONF, help='Corefile whose server blocks answer, "stdin" for standard input'
     )
-    history: bool = flag(
-        False, "show the last changes behind the name, which a running server remembers"
-    )
+    history: bool = flag(False, "show the latest changes to the name, from a running server")
     server: str | None = flag(None, "also query this server, and show where it differs", "ADDRESS")
     port: int = flag(53, "port of --server (default 53)", "PORT", name="p", low=1)
     o: str = flag("text", OUTPUT, help="format: text, a tree for a terminal (default), or json")
@@ -227,7 +223,7 @@ class Explain(AskerCommand):
             is_short = word.kind == "host" and not word.is_whole and not is_typed
             is_other = is_short and "." in word.name and taken_for(word.name, found.name)
             if is_other and found.rcode == "NXDOMAIN":
-                complain(f"{word.name}. with its dot is a name outside of the cluster")
+                complain(f"{word.name}. (with the dot) is outside the cluster")
         if server is not None:
             found = _compared(found, *server)
         _write(found, self.o, with_history=self.history)
@@ -243,7 +239,7 @@ class Explain(AskerCommand):
         for other in ("server", "history"):
             if other in self.given:
                 raise FlagError(
-                    f"--{other} is for one question, and --{given} for a whole lookup; leave one of them out"
+                    f"--{other} is for one question, and --{given} for a whole lookup; use only one"
                 )
         return self.asking()
 
@@ -253,7 +249,7 @@ class Explain(AskerCommand):
 
         if self.server is None:
             if "p" in self.given:
-                raise FlagError("-p is the port of --server; add --server ADDRESS, or leave -p out")
+                raise FlagError("-p is the port of --server; add --server ADDRESS, or remove -p")
             return None
         [found] = read_servers([self.server], self.port)
         return found

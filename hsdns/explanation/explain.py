@@ -647,10 +647,7 @@ class _Cluster:
                 return "the zone has names of whole addresses only, and this is not one"
             return "no Service has the address as its cluster IP, and no ready endpoint has it"
         if parsed is not None and parsed.kind == POD and parsed.name:
-            return (
-                f'in the pod zone names are addresses, such as 10-0-0-1, and "{text(parsed.name)}" '
-                "is none"
-            )
+            return f'"{text(parsed.name)}" is not an address such as 10-0-0-1, as names of the pod zone are'
         if not self._lacks(RRType.A):
             rrtype = type_to_text(qtype)
             return f"the name has an A record; like CoreDNS, hsdns denies it for {rrtype}"

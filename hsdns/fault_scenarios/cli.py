@@ -58,7 +58,7 @@ def play_in_real_time(name: str, options: Fault) -> int:
         server = None
     if server is None:
         if options.about is not None:
-            raise FlagError("--name is for a server that runs; leave it out")
+            raise FlagError("--name is for a server that runs; remove it")
         return asyncio.run(_with_own_cluster(scenario, options))
     if scenario.own:
         raise FlagError(f"{scenario.name} needs its own cluster: {scenario.own}; add --own")

@@ -301,6 +301,6 @@ def _problems(found: Scenario) -> Iterator[str]:
         except (QuestionError, ValueError) as error:
             yield str(error)
         if seen.through and seen.cache:
-            yield f"{seen.label}: cache and through are both between the client and its server; leave one out"
+            yield f"{seen.label}: cache and through are both between the client and its server; use only one"
         if class_of(seen.through).splits and seen.servers > 1:
-            yield f"{seen.label}: {seen.through} asks one server of the cluster; leave servers out"
+            yield f"{seen.label}: {seen.through} asks one server of the cluster; remove servers"

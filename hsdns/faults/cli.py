@@ -56,9 +56,9 @@ USAGE: Final = """hsdns fault add RULE [FLAG...]     add a rule, for 10 minutes 
        hsdns fault watch [FLAG...]        show each hit as it happens
        hsdns fault remove NAME [FLAG...]  end a rule
        hsdns fault clear [FLAG...]        end all rules
-       hsdns fault scenarios [FLAG...]    list failures that can be played again
-       hsdns fault run SCENARIO [FLAG...]          play one, in real time
-       hsdns fault matrix [SCENARIO...] [FLAG...]  what they cost each resolver
+       hsdns fault scenarios [FLAG...]    list known failures
+       hsdns fault run SCENARIO [FLAG...]          replay one in real time
+       hsdns fault matrix [SCENARIO...] [FLAG...]  show what they cost each resolver
 """
 ACTIONS: Final = """RULE is ACTION [SELECTOR...] [OPTION...], such as
   drop name below shop.svc.cluster.local type AAAA share 0.5 for 5m named lossy
@@ -99,17 +99,15 @@ class Fault(ServerCommand):
         None, "run, matrix: name to look up instead of the scenario's", "NAME", name="name"
     )
     own: bool = flag(False, "run: start the scenario's own cluster, even if a server runs")
-    ask: bool | None = flag(None, "run: look names up as resolvers do (default with --own)")
+    ask: bool | None = flag(None, "run: look the names up as resolvers do (default with --own)")
     address: str | None = flag(
-        None, "matrix: the server to put the faults in front of", "ADDRESS", name="server"
+        None, "matrix: server to apply the faults to", "ADDRESS", name="server"
     )
-    port: int = flag(53, "matrix: its port (default 53)", "PORT", name="p", low=1)
+    port: int = flag(53, "matrix: port of --server (default 53)", "PORT", name="p", low=1)
     programs: str = flag(
         "", "matrix: programs to use instead of the scenario's", "NAME,...", name="program"
     )
-    through: str = flag(
-        "", "matrix: what the programs query, in place of the servers themselves", "NAME"
-    )
+    through: str = flag("", "matrix: forwarder between the programs and the servers", "NAME")
     o: str = flag(
         "text",
         OUTPUT,
@@ -132,7 +130,7 @@ class Fault(ServerCommand):
         if command not in WORDS:
             raise no_command(self.program(), command, WORDS)
         if command in ("list", "watch", "clear") and arguments:
-            raise FlagError(f'hsdns fault {command} takes no words, found "{arguments[0]}"')
+            raise FlagError(f'hsdns fault {command} takes no arguments, found "{arguments[0]}"')
         if command == "remove" and len(arguments) != 1:
             raise FlagError(
                 "hsdns fault remove takes the name of one rule; hsdns fault list has them"
@@ -182,7 +180,7 @@ class Fault(ServerCommand):
     def _run_scenarios(self, command: str, words: Sequence[str]) -> int:
         """Run one of the commands; return the exit status; raise FlagError, ScenarioError or ServerError."""
         if command == "scenarios" and words:
-            raise FlagError(f'hsdns fault scenarios takes no words, found "{words[0]}"')
+            raise FlagError(f'hsdns fault scenarios takes no arguments, found "{words[0]}"')
         if command == "run" and len(words) > 1:
             raise FlagError("hsdns fault run takes one scenario; hsdns fault scenarios lists them")
         if command == "matrix":
@@ -199,9 +197,9 @@ class Fault(ServerCommand):
             if each in self.given and command not in commands:
                 *others, last = commands
                 known = f"{', '.join(others)} and {last}" if others else last
-                raise FlagError(f"{self.dashed(each)} is for hsdns fault {known}; leave it out")
+                raise FlagError(f"{self.dashed(each)} is for hsdns fault {known}; remove it")
         if {"own", "control"} <= self.given:
-            raise FlagError("--own starts a cluster, and --control names a server; leave one out")
+            raise FlagError("--own starts a cluster, and --control names a server; use only one")
 
 
 def _imported(path: str) -> list[str]:
@@ -213,13 +211,14 @@ def _imported(path: str) -> list[str]:
     from hsdns.faults.words import read_rule
 
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text()
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(errors="replace")
         documents = [each for each in yaml.safe_load_all(text) if each is not None]
         rules = [rule for each in documents for rule in rules_of(each)]
         for rule in rules:
             read_rule(rule.split())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RuleError) as error:
-        raise FlagError(f"{path}: {error}") from None
+    except (yaml.YAMLError, RuleError) as error:
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise FlagError(f"{path}: {problem}") from None
     if not rules:
         raise FlagError(f"{path} has no object")
     return rules
@@ -295,7 +294,7 @@ def _matrix(words: Sequence[str], options: Fault) -> int:
     behind = _behind(options)
     for name in ("name", "p"):
         if name in options.given and behind is None:
-            raise FlagError(f"{options.dashed(name)} needs --server; add it, or leave it out")
+            raise FlagError(f"{options.dashed(name)} needs --server; add it, or remove it")
     name = name_of(NAME if options.about is None else options.about)
     scenarios = [load(word) for word in words or names()]
     through = read_through(options.through)

@@ -66,7 +66,7 @@ def rules_of(document: Any) -> Iterator[str]:
     """Yield the rules that do what an object of a manifest does; raise RuleError."""
     kind = document.get("kind") if isinstance(document, dict) else None
     if kind != KIND:
-        raise RuleError(f"a document is {kind or 'no object'}; only {KIND} can be translated")
+        raise RuleError(f"found {kind or 'no object'}; only {KIND} can be translated")
     try:
         chaos = msgspec.convert(document, DnsChaos)
     except msgspec.ValidationError as error:

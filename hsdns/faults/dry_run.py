@@ -37,7 +37,7 @@ from hsdns.wire.name import MAX_NAME_LEN, ROOT, Name
 
 MAX_TRIES: Final = 20_000  # a rule with more combinations is accepted
 _BEFORE_NAMES: Final = {"connection": "tcp", "miss": "udp"}  # with the transport of dns:// keys
-_EXCLUDE: Final = "its action and its selectors exclude each other"
+_EXCLUDE: Final = "its action and its selectors cannot be combined"
 # The name of a listener in metrics -> the address that its clients query.
 Local = Callable[[str], str]
 _OTHER: Final = b"any"  # a label that is in no rule
@@ -192,15 +192,15 @@ class DryRun:
             yield f'"{action.text}" is not about queries, so none is hit'
         if isinstance(action, Restart):
             if action.pending is not None:
-                yield "how many queries waited at a time is not known, so none is counted as hit"
+                yield "the number of waiting queries is unknown, so no query counts as hit"
             else:
-                yield "how long the start would take is not known; it is taken as no time"
+                yield "the duration of the start is unknown, so it counts as zero"
         if action.counts_late:
-            yield "what the replies would have been is not known, so each query that matches is one that may be hit"
+            yield "the replies are unknown, so every query that matches may be hit"
         if action.about in BESIDE:
             yield BESIDE[action.about]
         if self._is_open:
-            yield 'the address that a query was sent to is not known, so "asked" is not checked'
+            yield 'the destination address of a query is unknown, so "asked" is not checked'
         if "flow" in words:
             yield "a five-tuple that was used before the first of these queries counts as new"
         if "nth" in words:

@@ -49,13 +49,13 @@ class Lint(ReadingCommand):
     )
     level: str = flag("warning", LEVEL)
     against: str = flag(
-        "", "show how Services differ from those of a file or folder, instead of findings", "PATH"
+        "", "compare Services with those of a file or folder, instead of checking them", "PATH"
     )
     config: str | None = flag(None, FLAG)
     preview: bool = flag(False, PREVIEW)
     istioctl: bool = flag(True, istioctl.FLAG)
-    fix: bool = flag(False, "repair what can be repaired safely, in the files")
-    stdin_filename: str = flag("", "name of what is on standard input, for messages", "FILE")
+    fix: bool = flag(False, "apply the safe fixes to the files")
+    stdin_filename: str = flag("", "file name to show for standard input", "FILE")
 
     @classmethod
     def split(cls, words: list[str]) -> tuple[list[str], list[str]]:
@@ -271,7 +271,7 @@ def read_paths(paths: Sequence[str], stdin_name: str = NAME, without: str = "") 
                 continue
             content = read_file(path)
         except OSError as error:
-            problems.append(f"{path}: it cannot be read: {error.strerror or error}")
+            problems.append(f"{path}: cannot read it: {error.strerror or error}")
             continue
         remark = settings_remark(content, path, paths)
         if remark:

@@ -41,7 +41,7 @@ def check_flags(given: Collection[str], of_findings: Iterable[str]) -> None:
     for flag in of_findings:
         if flag in given:
             raise FlagError(
-                f"--{flag} is for findings, and --against shows differences; leave one of them out"
+                f"--{flag} is for findings, and --against shows differences; use only one"
             )
 
 

@@ -24,7 +24,7 @@ PROGRAM: Final = "istioctl"
 LIMIT: Final = 60.0  # seconds
 MOST: Final = 100_000  # maximum octets of a command line
 FLAG: Final = Flag.of(
-    "run istioctl analyze where there is a mesh and istioctl is on PATH (default: true)",
+    "run istioctl analyze if there is a mesh and istioctl is on PATH (default: true)",
 )
 
 

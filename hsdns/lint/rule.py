@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 # An end of line within a paragraph of a page, or a block of code, where each end of line stays.
 _WRAPPED: Final = re.compile(r"(^```.*?^```)|(?<=\S)\n *(?=[\w`(\[\"'])(?!```)", re.M | re.S)
 LEVEL: Final = Flag.of(
-    "lowest level that is shown: error, warning (default) or note",
+    "lowest level to show: error, warning (default) or note",
     "LEVEL",
     choices=("error", "warning", "note"),
 )
-PREVIEW: Final = Flag.of("check new rules too, which may still change (hsdns rule marks them)")
+PREVIEW: Final = Flag.of("also check preview rules, which may still change (hsdns rule marks them)")
 
 
 class Rule(Command):
@@ -43,7 +43,7 @@ class Rule(Command):
 
         if len(self.words) > 1:
             raise FlagError(
-                f'hsdns rule shows one rule, found also "{self.words[1]}"; without one it lists them'
+                f'hsdns rule takes one rule, also found "{self.words[1]}"; without one it lists them'
             )
         try:
             found = [find_rule(each) for each in self.words] or list(rules().values())
@@ -97,7 +97,7 @@ def read_silences(config: str | None) -> tuple[str, list[SilencePattern]]:
             return "", []
         raise FlagError(f"--config {path}: there is no such file; correct the path") from None
     except OSError as error:
-        raise FlagError(f"{path}: it cannot be read: {error.strerror or error}") from None
+        raise FlagError(f"{path}: cannot read it: {error.strerror or error}") from None
     except ValueError as error:
         raise FlagError(str(error)) from None
 

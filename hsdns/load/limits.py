@@ -111,7 +111,7 @@ def read_knee_limits(text: str, *, verifies: bool) -> list[Limit]:
             )
         if limit.aborts:
             raise LoadError(
-                f'{KNEE_FLAG}: "{limit.text}": a step is ended by no limit; leave ":abort" out'
+                f'{KNEE_FLAG}: "{limit.text}": a step is ended by no limit; remove ":abort"'
             )
     return [
         _turned(each) if (each.sign in (">", ">=")) is (each.metric == RIGHT) else each
@@ -228,7 +228,7 @@ def _read(part: str, needed: Mapping[str, str], flag: str) -> Limit:
     text = f"{metric}{sign}{value}{':abort' if aborts else ''}"
     if aborts and (metric in LOOKUPS or metric == KNEE):
         raise LoadError(
-            f'{flag}: "{text}": what "{metric}" is, is known at the end; leave ":abort" out'
+            f'{flag}: "{text}": what "{metric}" is, is known at the end; remove ":abort"'
         )
     if metric in LATENCIES or metric in LATENESS or metric in LOOKUP_LATENCIES:
         seconds = parse_duration(value)
@@ -253,6 +253,6 @@ def _read(part: str, needed: Mapping[str, str], flag: str) -> Limit:
         )
     if aborts and not unit and sign in ("<", "<="):
         raise LoadError(
-            f'{flag}: "{text}": whether there are so few is known at the end; leave ":abort" out, or limit a share'
+            f'{flag}: "{text}": whether there are so few is known at the end; remove ":abort", or limit a share'
         )
     return Limit(text, metric, sign, number, unit, aborts)

@@ -234,7 +234,7 @@ def check_names(plan: PodPlan) -> None:
                 if len(tried) + 2 > MAX_NAME_LEN:
                     raise LoadError(
                         f'"{name}" with a search domain has more than {MAX_NAME_LEN} octets: {tried}; '
-                        "leave the name or the domain out"
+                        "remove the name or the domain"
                     )
 
 

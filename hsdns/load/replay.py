@@ -133,9 +133,7 @@ def _queries(
     if is_capture(begin):
         yield from _of_packets(path, port or DNS_PORT, left_out, ports)
     elif port is not None:
-        raise LoadError(
-            f"--replay-port is for captures of packets, and {path} is none; leave it out"
-        )
+        raise LoadError(f"--replay-port is for captures of packets, and {path} is none; remove it")
     elif begin.startswith(BEGIN):
         yield from _of_messages(path, left_out)
     elif cdns.NAME in begin:

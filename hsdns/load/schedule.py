@@ -245,7 +245,7 @@ def read_stages(text: str, seconds: float | None) -> tuple[Stage, ...]:
     shared = sum(time is None for *_, time in parts)
     if seconds is not None and not shared:
         raise LoadError(
-            f'--time {duration_to_text(seconds)}: each rate of "{text}" has a time of its own; leave --time out'
+            f'--time {duration_to_text(seconds)}: each rate of "{text}" has a time of its own; remove --time'
         )
     total = 10.0 if seconds is None else seconds
     rest = total if seconds is None else total - given

@@ -244,7 +244,7 @@ def _read_answer(words: list[Token], warn: Warn) -> tuple[bool, tuple[ReplyRule,
         undo.append(kind(regex(pattern), absolute(new.text)))
     if automatic is not None and named:
         raise automatic.error(
-            '"answer auto" and "answer name" exclude each other; remove one of them'
+            '"answer auto" and "answer name" cannot be combined; remove one of them'
         )
     return automatic is not None, tuple(undo)
 

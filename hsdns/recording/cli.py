@@ -62,7 +62,7 @@ LOOK: Final = 0.1  # seconds between two checks of signals and the time
 # Lines that wait to be written; then the server waits, and cuts off a slow reader.
 MOST: Final = 10_000
 INTERRUPTED: Final = "interrupted"
-ENDED: Final = "the server has ended, or its control socket was closed"
+ENDED: Final = "the server stopped, or closed its control socket"
 
 
 class _Line(NamedTuple):
@@ -76,20 +76,20 @@ class Record(ServerCommand):
     """Records the server, until it is ended."""
 
     name = "record"
-    forms = "hsdns record FILE [FLAG...]  record into a file, - is standard output"
+    forms = "hsdns record FILE [FLAG...]  record to a file (- is standard output)"
     most_words = ANY
 
     zone: str | None = flag(
-        None, "a zone of the block to record, if the server has several", "ZONE"
+        None, "zone of the kubernetes block to record, if there are several", "ZONE"
     )
     duration: float | None = flag(
         None,
-        "end after this time, such as 30s or 5m (default: at Ctrl-C)",
+        "stop after this time, such as 30s or 5m (default: at Ctrl-C)",
         "DURATION",
         time="30s or 5m",
     )
     queries: bool = flag(True, "record the queries too (default; --queries=false does not)")
-    anonymise: bool = flag(False, "replace names and addresses by others")
+    anonymise: bool = flag(False, "replace names and addresses")
     o: str = flag("text", OUTPUT, help="format of the line at the end: text (default), or json")
 
     @classmethod
@@ -238,7 +238,7 @@ class _Session:
 
     def _end(self) -> None:
         if self._writer is None:
-            raise ServerError(f"nothing was recorded: {self._reason}")
+            raise ServerError(f"recorded nothing: {self._reason}")
         recorder = self._recorder
         if self._began:
             recorder.seconds = max(recorder.seconds, round(time.monotonic() - self._began, 6))
@@ -271,9 +271,7 @@ def _path(plain: list[str]) -> str:
     (path,) = plain
     if path == STANDARD_OUTPUT:
         if sys.stdout.isatty():
-            raise FlagError(
-                "a recording is not text for a terminal; name a file, or write to a pipe"
-            )
+            raise FlagError("a recording is binary; name a file, or write to a pipe")
     elif os.path.lexists(path):
         raise FlagError(f"{path} exists; remove it, or name another file")
     return path
@@ -301,11 +299,11 @@ class Replay(ServerCommand):
     """Shows the replay after it has carried out the command."""
 
     name = "replay"
-    forms = """hsdns replay status [FLAG...]        show where the replay is
-       hsdns replay pause [FLAG...]         stay there
-       hsdns replay run [FLAG...]           go on
-       hsdns replay step [NUMBER] [FLAG...] pause, and apply the next change, or so many
-       hsdns replay speed NUMBER [FLAG...]  go on so many times as fast; 0 does not wait"""
+    forms = """hsdns replay status [FLAG...]        show the position of the replay
+       hsdns replay pause [FLAG...]         pause it
+       hsdns replay run [FLAG...]           continue
+       hsdns replay step [NUMBER] [FLAG...] pause, and apply the next change, or the next NUMBER
+       hsdns replay speed NUMBER [FLAG...]  continue NUMBER times as fast; 0 does not wait"""
     most_words = ANY
     suggested = WORDS
 
@@ -329,15 +327,13 @@ def _command(plain: list[str]) -> dict[str, Any] | None:
     most = 1 if name in ("step", "speed") else 0
     if len(arguments) > most:
         raise FlagError(
-            f'hsdns replay {name} takes {"one number" if most else "no words"}, found "{arguments[most]}"'
+            f'hsdns replay {name} takes {"one number" if most else "no arguments"}, found "{arguments[most]}"'
         )
     if name == "status":
         return None
     if name == "speed":
         if not arguments:
-            raise FlagError(
-                "hsdns replay speed needs a number, such as 2, or 0 to wait for nothing"
-            )
+            raise FlagError("hsdns replay speed needs a number, such as 2, or 0 for no waiting")
         return {"command": name, "speed": _number(name, arguments[0], float)}
     if arguments:
         return {"command": name, "count": _number(name, arguments[0], int)}

@@ -53,7 +53,7 @@ class Resolve(AskerCommand):
     forms = "NAME [TYPE] [FLAG...]"
     most_words = ANY
 
-    server: str = flag("", "server to query, with real waits, instead of a Corefile", "ADDRESS")
+    server: str = flag("", "server to query in real time, instead of a Corefile", "ADDRESS")
     port: int = flag(53, "port of --server (default 53)", "PORT", name="p", low=1)
     forward: list[str] = flag(
         [],
@@ -71,7 +71,7 @@ class Resolve(AskerCommand):
         if self.forward and self.conf is not None:
             raise FlagError("--forward has no effect with --conf; write forward in the Corefile")
         if "p" in self.given and not self.server:
-            raise FlagError("-p is the port of --server; add --server ADDRESS, or leave -p out")
+            raise FlagError("-p is the port of --server; add --server ADDRESS, or remove -p")
         source.check_upstreams(self.forward)
         asking = self.asking()
         path = self.resolv_conf or RESOLV_CONF
@@ -92,8 +92,8 @@ class Resolve(AskerCommand):
                 place = of_resolv_conf(path)
         if self.forward and (isinstance(place, Asked) or source.is_cluster(place)):
             raise FlagError(
-                "--forward has no effect, as a server forwards as its Corefile says; leave it out, "
-                "or write a Corefile with forward, and name it with --conf"
+                "--forward has no effect with a running server; remove it, "
+                "or add a Corefile with forward, with --conf"
             )
         if not isinstance(place, Asked):
             name, text, lookups = self._ask_chain(asking, place)
@@ -170,7 +170,7 @@ class Resolve(AskerCommand):
         text = overridden(text, self.search, self.ndots_text)
         lines = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]
         used = "\n".join([*lines, f"nameserver {address}"])
-        silent = OperatorError(f"no reply from {address}, so its answers are not known")
+        silent = OperatorError(f"no reply from {address}; check --server and -p")
         try:
             name = self.word.name
             if self.is_typed:

@@ -302,12 +302,12 @@ async def _page(transport: Transport, kind: Listed, path: str, query: Mapping[st
     try:
         return msgspec.json.decode(body, type=_List)
     except msgspec.MsgspecError:
-        raise Unreachable(f"what the server sends for {kind.plural} is not a list") from None
+        raise Unreachable(f"the server's response for {kind.plural} is not a list") from None
 
 
 def _reason(kind: Listed, status: int, said: str) -> str:
     if status == 401:
-        return "the server does not accept the credentials (401)"
+        return "the server rejects the credentials (401)"
     if status == 403:
         return f"no right to list {kind.plural} ({status})"
     if status == 404:
@@ -412,7 +412,7 @@ def pruner(kind: Listed) -> Callable[[msgspec.Raw], bytes]:
             found: Any = decoder.decode(item)
         except msgspec.ValidationError as error:
             raise Unreachable(
-                f"what the server sends for {kind.plural} is not one of them: {error}"
+                f"the server's response for {kind.plural} is invalid: {error}"
             ) from None
         found.apiVersion, found.kind = kind.group_version, kind.kind
         found.metadata = metadata = found.metadata or _Kept()

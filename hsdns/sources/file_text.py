@@ -50,10 +50,8 @@ def as_utf8(content: bytes, path: str) -> bytes:
     try:
         if encoding not in ("", "utf-8"):
             text = text.decode(encoding).encode()
-    except UnicodeError as fault:
-        raise OSError(
-            0, f"it is not {encoding.upper()}, as its first octets say ({fault})", path
-        ) from None
+    except UnicodeDecodeError as fault:
+        raise OSError(0, f"invalid {encoding.upper()} at byte {fault.start}", path) from None
     return text.replace(b"\n" + codecs.BOM_UTF8, b"\n")
 
 

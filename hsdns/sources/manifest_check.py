@@ -110,7 +110,7 @@ def _check_effect(kind: str, name: str, value: Any) -> Iterator[Remark]:
         )
         yield Remark("metadata", "name", f"{name}: {sentence}")
     if _inside(value, "spec", "template", "spec").get("hostname"):
-        sentence = "each pod of a StatefulSet has its own name as hostname instead; leave it out"
+        sentence = "each pod of a StatefulSet has its own name as hostname instead; remove it"
         yield Remark(
             "spec.template.spec", "hostname", f"{name}: spec.template.spec.hostname: {sentence}"
         )

@@ -279,7 +279,7 @@ def _read_item(item: Item, where: str) -> tuple[Document | None, Refused | None]
         for program, variable in _NOT_RENDERED.items():
             if found := variable.search(value):
                 raise LeftOut(
-                    line, f"{name} is left out: {fault.field} has {found[0]}, which {program} was to replace; "
+                    line, f"{name} is skipped: {fault.field} has {found[0]}, which {program} was to replace; "
                     "read what that prints", item=item,
                 ) from None  # fmt: skip
         raise ManifestError(line, f"{name}: {fault}", fault) from None
@@ -485,7 +485,7 @@ def _without_foreign(
             if item.head.kind is not None or item.head.api_version is not None:
                 yield LeftOut(
                     tags[at].line,
-                    f"{_display_name(item.head)} is left out: {tags[at].tag} is a tag of another program, which writes "
+                    f"{_display_name(item.head)} is skipped: {tags[at].tag} is a tag of another program, which writes "
                     "another value there; check what it writes",
                     item=item,
                 )

@@ -197,7 +197,7 @@ class Cluster:
         """
         if headless and cluster_ip is not None:
             raise ClusterError(
-                f'Service "{name}" is headless, so it has no cluster_ip; leave one of them out'
+                f'Service "{name}" is headless, so it has no cluster_ip; use only one'
             )
         spec: dict[str, Any] = {"ports": port_list(ports or {})}
         if headless or cluster_ip is not None:
@@ -245,7 +245,7 @@ class Cluster:
                 )
             elif ports is not None:
                 raise ClusterError(
-                    f'the ports are those of the Service "{service}"; leave `ports` out'
+                    f'the ports are those of the Service "{service}"; remove `ports`'
                 )
             else:
                 of = self[f"{namespace}/{service}"]

@@ -83,7 +83,7 @@ def rule_words(
             )
         if "pod" in selected and wanted.action.about != "query":
             raise ClusterError(
-                f'"{words[0]}" is not about queries, and a pod is known by its queries alone; leave "pod" out'
+                f'"{words[0]}" is not about queries, and a pod is known by its queries alone; remove "pod"'
             )
     except RuleError as error:
         raise ClusterError(f'the fault "{" ".join(words)}": {error}') from None
@@ -323,6 +323,6 @@ def find(name: str, about: str | None) -> File:
         return file
     if file.own:
         raise ClusterError(
-            f"the scenario {file.name} is about its own names alone: {file.own}; leave `about` out"
+            f"the scenario {file.name} is about its own names alone: {file.own}; remove `about`"
         )
     return msgspec.structs.replace(file.about(about), manifests="")

@@ -365,7 +365,7 @@ class Service(_Handle):
         service = objects.service(self.namespace, self.name)
         if service is not None and service.spec.selector:
             raise ClusterError(
-                f"{self!r} has a selector, so its endpoints are pods; leave selector out to write endpoints"
+                f"{self!r} has a selector, so its endpoints are pods; remove selector to write endpoints"
             )
         new = [address for each in added for address in each["addresses"]]
         written = [each for each in self._written() if each["addresses"][0] not in new]

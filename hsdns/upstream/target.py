@@ -137,7 +137,7 @@ def read_upstreams(token: Token) -> Sequence[Target | HostTarget]:
             )
         if scheme == "https" and "/" in rest:
             raise token.error(
-                f'"{token.text}": the path of an https:// upstream is always /dns-query; leave the path out'
+                f'"{token.text}": the path of an https:// upstream is always /dns-query; remove the path'
             )
     rest, server_name = _without_server_name(scheme, rest)
     address = split_ip_port(rest, PORTS[scheme])

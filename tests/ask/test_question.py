@@ -86,7 +86,7 @@ def asked(port: int) -> str:
         (("other", "short", "answer"), "none", "10.0.0.1"),
         (("other",), "none", "no reply came from 127.0.0.1 port PORT within 0.2 s"),
         (("truncated",), "answer", "10.0.0.1"),
-        (("truncated",), "other", "what 127.0.0.1 port PORT sends over TCP is not a reply"),
+        (("truncated",), "other", "127.0.0.1 port PORT sent no DNS reply over TCP"),
         (("truncated",), "close", "127.0.0.1 port PORT does not answer over TCP: the connection was closed"),
     ],
 )  # fmt: skip

@@ -71,11 +71,11 @@ def test_a_pod_without_servers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def none(path: str) -> list[str]:
-        raise FlagError("/etc/resolv.conf names no server; give one with --server")
+        raise FlagError("/etc/resolv.conf has no nameserver; add --server ADDRESS")
 
     monkeypatch.setattr(lookup, "servers_of", none)
     assert cli.main(["ask", "db/A"]) == 2
-    assert capsys.readouterr().err == "/etc/resolv.conf names no server; give one with --server\n"
+    assert capsys.readouterr().err == "/etc/resolv.conf has no nameserver; add --server ADDRESS\n"
 
 
 # One query from the command line, to a server on loopback.
@@ -105,7 +105,7 @@ async def test_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_server_of_resolv_conf(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
-    with pytest.raises(FlagError, match="names no server; give one with --server"):
+    with pytest.raises(FlagError, match="has no nameserver; add --server ADDRESS"):
         lookup.servers_of(str(path))
     path.write_text("# nameserver 192.0.2.1\nsearch a\nnameserver\nnameserver fd00::1 # own\n")
     assert lookup.servers_of(str(path)) == ["fd00::1"]

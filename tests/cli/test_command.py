@@ -163,8 +163,9 @@ CASES = [
     pytest.param("serve -", {f"-{name}" for name in SERVE.flags}, id="flags-of-a-command"),
     pytest.param("serve --quiet -so", {"-source"}, id="flag"),
     pytest.param("serve --so", {"--source"}, id="long-flag"),
-    pytest.param("serve --source man", {"manifests"}, id="value-of-a-long-flag"),
+    pytest.param("serve --source de", {"demo"}, id="value-of-a-long-flag"),
     pytest.param("serve --source manifests sh", {"shop/"}, id="files-of-a-list"),
+    pytest.param("serve -o ", {"text", "json"}, id="choices"),
     pytest.param("completion ", set(Completion.suggested), id="shells"),
     pytest.param("man ser", {"serve"}, id="page"),
 ]

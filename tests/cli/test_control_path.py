@@ -54,7 +54,7 @@ def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", "")
     monkeypatch.setenv("TMPDIR", "/nonexistent")
     assert sockets() == []
-    with pytest.raises(ControlPathError, match="cannot make the folder /nonexistent/hsdns-"):
+    with pytest.raises(ControlPathError, match="cannot create /nonexistent/hsdns-"):
         make_path()
 
 
@@ -75,7 +75,7 @@ def test_a_folder_that_others_could_use_is_refused(make: object, folder: Path) -
     (folder / "hsdns" / "1.sock").write_text("")
     with pytest.raises(
         ControlPathError,
-        match="must belong to this user alone; chmod 700 it, or name a socket with --control PATH",
+        match="the folder of the control socket; chmod 700 it",
     ):
         make_path()
     assert sockets() == []
@@ -86,9 +86,7 @@ def test_no_folder_can_be_made() -> None:
         patch.setattr(Path, "mkdir", deny)
         with pytest.raises(ControlPathError) as caught:
             make_path()
-    assert str(caught.value) == (
-        "there is no control socket: cannot make the folder /x: Read-only file system; name a socket with --control PATH"
-    )
+    assert str(caught.value) == ("cannot create /x: Read-only file system; add --control PATH")
 
 
 def deny(*_: object, **__: object) -> None:

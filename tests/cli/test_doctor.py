@@ -175,7 +175,7 @@ def test_each_right_that_is_missing_is_named(
     (folder / "config").write_text(kubeconfig(access("a", api, "another")))
     assert cli.main(words) == 2
     assert capsys.readouterr().err == (
-        "the cluster could not be read: the server does not accept the credentials (401)\n"
+        "the cluster could not be read: the server rejects the credentials (401)\n"
     )
 
 

@@ -114,8 +114,8 @@ def test_upstreams_beside_the_corefile_of_a_cluster(
     words = "--context lab --forward 192.0.2.1 --resolv-conf resolv.conf"
     assert main(["resolve", NAME, *words.split()]) == 2
     assert capsys.readouterr().err == (
-        "--forward has no effect, as a server forwards as its Corefile says; leave it out, "
-        "or write a Corefile with forward, and name it with --conf\n"
+        "--forward has no effect with a running server; remove it, "
+        "or add a Corefile with forward, with --conf\n"
     )
 
 

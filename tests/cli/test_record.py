@@ -59,7 +59,7 @@ def test_the_server_ends(capsys: pytest.CaptureFixture[str]) -> None:
         status, output, errors = run("shop.rec --control c.sock --queries=false", capsys)
     assert status == 2
     assert output.startswith("recorded into shop.rec: 1s, 1 objects, 1 events, 0 queries, 1 KiB (")
-    assert output.endswith("the server has ended, or its control socket was closed)\n")
+    assert output.endswith("the server stopped, or closed its control socket)\n")
     assert errors == "recording the server with process ID 7, at c.sock; Ctrl-C ends it\n"
     assert entries() == ["RecordedObject", "State", "ObjectEvent", "End"]
     assert Path("shop.rec").stat().st_mode & 0o777 == 0o600

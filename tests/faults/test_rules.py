@@ -422,7 +422,7 @@ def test_past(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), table("unknown address"))
 def test_an_address_that_is_not_known(text: str, expected: str) -> None:
-    note = 'the address that a query was sent to is not known, so "asked" is not checked'
+    note = 'the destination address of a query is unknown, so "asked" is not checked'
     hits, may, notes = tried(text, [f"a.test A to={UNKNOWN}"])
     assert (f"{hits} {may}", notes) == (expected, [note] if may else [])
 
@@ -433,7 +433,7 @@ def test_what_no_query_shows() -> None:
         0,
         ['"watch away" is not about queries, so none is hit'],
     )
-    late = "what the replies would have been is not known, so each query that matches is one that may be hit"
+    late = "the replies are unknown, so every query that matches may be hit"
     assert tried("freeze type A") == ("000000", 5, [late])
 
 

@@ -257,6 +257,6 @@ def test_ports_are_looked_up_by_programs_that_do_so() -> None:
 def test_a_name_that_is_too_long() -> None:
     check_names(plan())
     name = ".".join(["a" * 60] * 4)
-    sentence = f'^"{name}" with a search domain has more than 255 octets: .*; leave the name or the domain out$'
+    sentence = f'^"{name}" with a search domain has more than 255 octets: .*; remove the name or the domain$'
     with pytest.raises(LoadError, match=sentence):
         check_names(plan(targets=[OUTSIDE.__class__(name, "", "external")]))

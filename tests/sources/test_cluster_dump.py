@@ -126,12 +126,12 @@ def test_one_namespace() -> None:
     ("answer", "reason"),
     [
         (403, "no right to list pods (403)"),
-        (401, "the server does not accept the credentials (401)"),
+        (401, "the server rejects the credentials (401)"),
         (404, "the server does not know v1 pods (404)"),
         (500, "pods could not be read: *** failure (500)"),
-        (b"[]", "what the server sends for pods is not a list"),
-        (b"{", "what the server sends for pods is not a list"),
-        (b'{"items": [{"spec": 5}]}', "what the server sends for pods is not one of them: Expected `object | null`, got `int` - at `$.spec`"),
+        (b"[]", "the server's response for pods is not a list"),
+        (b"{", "the server's response for pods is not a list"),
+        (b'{"items": [{"spec": 5}]}', "the server's response for pods is invalid: Expected `object | null`, got `int` - at `$.spec`"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_noted(answer: object, reason: str) -> None:

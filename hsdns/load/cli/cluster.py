@@ -284,7 +284,7 @@ def _writer(block: Kubernetes) -> ApiWriter:
     connect = source.connect if isinstance(source, ApiServer) else None
     if not isinstance(connect, ApiAccess):
         raise LoadError(
-            "--churn-api changes a cluster that is watched at its API server: leave --source out, and name with --conf "
+            "--churn-api changes a cluster that is watched at its API server: remove --source, and name with --conf "
             "a Corefile whose kubernetes block has kubeconfig or endpoint, or neither inside of a cluster"
         )
     try:

@@ -98,7 +98,7 @@ def read_plan_file(path: str, flags: Mapping[str, Flag]) -> PlanFile:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line, column = (mark.line + 1, mark.column + 1) if mark else (getattr(error, "line", 1), 1)
-        problem = getattr(error, "problem", None) or str(error)
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise LoadError(f"{path}:{line}:{column}: {problem}") from None
     finally:
         loader.dispose()
@@ -129,7 +129,7 @@ def _read(path: str, node: Any, flags: Mapping[str, Flag], *, is_stage: bool) ->
             found.words[name] = _words(name, value, path, flags[name])
     for name in ("rate", "time") if found.stages else ():
         if name in found.places:
-            raise LoadError(f"{found.places[name]}: the stages say their {name}; leave {name} out")
+            raise LoadError(f"{found.places[name]}: the stages say their {name}; remove {name}")
     return found
 
 

@@ -67,7 +67,7 @@ def lines(servers: Mapping[str, Results], seconds: float, length: float) -> list
 def check_live(how: str) -> None:
     """Raise FlagError if -live cannot show it."""
     if how == SCREEN and not sys.stderr.isatty():
-        raise FlagError("--live screen: standard error is not a terminal; leave it out for a log")
+        raise FlagError("--live screen: standard error is not a terminal; remove it for a log")
 
 
 @contextlib.contextmanager

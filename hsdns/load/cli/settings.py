@@ -199,10 +199,10 @@ class ReportCommand(Command):
     """The flags of a command that writes a report."""
 
     # fmt: off
-    junit: str = flag("", "write the limits as test cases in JUnit's form to a file", "FILE")
-    github: bool = flag(False, "append to the summary of a step of GitHub Actions, as is done where there is one")
-    json: str = flag("", "write the report as JSON to a file", "FILE")
-    html: str = flag("", "write the report as a page to a file", "FILE")
+    junit: str = flag("", "write the limits to a file as JUnit test cases", "FILE")
+    github: bool = flag(False, "append to the step summary of GitHub Actions (default in a step)")
+    json: str = flag("", "write the report to a file as JSON", "FILE")
+    html: str = flag("", "write the report to a file as HTML", "FILE")
     o: str = flag("text",
         OUTPUT, help="format of standard output: text (default), json, or perfdata, which perfdash of Kubernetes draws",
         choices=(*OUTPUT.choices, PERFDATA))
@@ -219,7 +219,7 @@ class LoadFlags(ReportCommand):
     rate: str = flag("1000",
         "queries a second: 1000, 100..5000 (a ramp), or several with commas, each with :TIME or a part of --time "
         "(default 1000)", "RATE")
-    time: float | None = flag(None, _time("how long (default 10s)"))
+    time: float | None = flag(None, _time("duration of the load (default 10s)"))
     arrival: tuple[str, int] | None = flag(None,
         "how queries arrive: even (default), poisson (default of --pods), or burst=COUNT", "WAY",
         read=_unless_empty(read_arrival, None))
@@ -238,7 +238,7 @@ class LoadFlags(ReportCommand):
     forms_: dict[str, int] = flag(dict(FORMS),
         _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name"))
     external: list[str] = flag([], _names("external", "names outside of the cluster that pods look up", "NAME..."))
-    through: str = flag("", "what the queries of the pods of a node go through", "NAME", choices=tuple(FORWARDERS))
+    through: str = flag("", "forwarder for the queries of the pods of a node", "NAME", choices=tuple(FORWARDERS))
     nodes: int | None = flag(None, _count(
         "nodes of the pods, each with a forwarder of --through (default: one for each 110 pods)", MOST_PODS))
     resolv_options: list[str] = flag([],
@@ -247,35 +247,35 @@ class LoadFlags(ReportCommand):
         "node-search", "search domains of the node, after those of the cluster", "DOMAIN..."))
 
     replay: str = flag("", "recording, pcap or pcapng file whose queries to send, at their times", "FILE")
-    speed: float = flag(1.0, "how many times as fast as they were recorded (default 1)", "NUMBER", read=_speed)
+    speed: float = flag(1.0, "speed relative to the recording (default 1)", "NUMBER", read=_speed)
     replay_port: int | None = flag(None,
         "port to which the queries of a capture of packets went (default 53)", "PORT", low=1)
     clients: tuple[str, ...] = flag((),
         "addresses of this machine, each a client with a socket or connection of its own, or `any` address for each "
         "client of --replay", "NETWORK", read=_unless_empty(read_clients, ()))
-    random_labels: bool = flag(False, "put a random label before each name, so that no cache has it")
-    replay_broken: bool = flag(False, "replay a broken file up to where it is broken")
+    random_labels: bool = flag(False, "prefix each name with a random label, to bypass caches")
+    replay_broken: bool = flag(False, "replay a damaged file up to the damage")
 
     seed: int = flag(1, _count("random seed (default 1)", 999_999_999, low=0))
     do: bool = flag(False, f"request DNSSEC records (the DO bit); implies --edns {DO_SIZE}")
     edns: int = flag(0, _count("payload size of an EDNS record (default: without one)", 65535, "OCTETS", 512))
-    timeout: float = flag(TIMEOUT, _time("when a query is lost (default 2s)"))
+    timeout: float = flag(TIMEOUT, _time("time after which a query counts as lost (default 2s)"))
     sockets: int | None = flag(None, _count(
         f"UDP ports to send from (default {SOCKETS}; with --pods {POD_SOCKETS})", MOST_SOCKETS))
 
     cpu: str = flag(AUTO,
-        "the processor that sends: a number, none for any, or auto (default): the idlest of three or more", "NUMBER",
+        "CPU that sends: a number, none for any, or auto (default), the idlest of three or more", "NUMBER",
         read=_cpu)
 
     transport: str = flag(UDP,
         "how queries travel: udp (default), tcp, dot or doh", "NAME", choices=tuple(TRANSPORTS))
     retry_tcp: bool = flag(False, "retry over TCP where an answer over UDP is truncated")
-    connections: int = flag(CONNECTIONS, _count(f"connections at once at most (default {CONNECTIONS})", 100_000))
+    connections: int = flag(CONNECTIONS, _count(f"maximum number of connections (default {CONNECTIONS})", 100_000))
     queries_per_connection: int = flag(0, _count(
-        "queries on a connection, 1 for a new one each (default: any number)", 10**9))
+        "queries per connection; 1 opens a new one for each (default: no limit)", 10**9))
     pipeline: int = flag(PIPELINE, _count(f"queries in flight on a connection (default {PIPELINE})", 60_000))
     idle: float | None = flag(None,
-        _time("close a connection that has been idle for so long (default: it stays open)"))
+        _time("close connections that have been idle for this time (default: never)"))
     tls_ca: str = flag("", "file of the certificates to trust (default: those of this machine)", "FILE")
     tls_name: str = flag("", "name that the certificate must have (default: the address)", "NAME")
     tls_insecure: bool = flag(False, "trust any certificate")
@@ -289,23 +289,23 @@ class LoadFlags(ReportCommand):
         "serve the simulated cluster of --source synthetic as a Kubernetes API, for the server to watch", "HOST:PORT",
         read=_unless_empty(partial(_host_and_port, "api"), None))
     churn: float = flag(0.0, _number(
-        "churn", "changes a second of the cluster of --api, or of --churn-api", "RATE", 100_000.0))
+        "churn", "changes per second to the cluster of --api or --churn-api", "RATE", 100_000.0))
     churn_api: bool = flag(False, "make the changes at the API server of --conf, in a temporary namespace")
     churn_kinds: dict[str, int] = flag(dict(DEFAULT),
         f"shares of the kinds of changes: {', '.join(CHANGES)} (default renumber=1)", "KIND=SHARE,...", read=read_kinds)
     probes: float | None = flag(None, _number(
-        "probes", "questions a second, at most, that follow changes (default with --churn: a tenth of --rate)", "RATE",
+        "probes", "maximum queries per second that follow changes (default with --churn: a tenth of --rate)", "RATE",
         100_000.0, None))
     wait: float = flag(0.0, _time("how long to wait for the server to answer (default 0s: three queries)"))
-    fail_if: str = flag("", "limits that make the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,...")
+    fail_if: str = flag("", "limits; exceeding one makes the exit status 1: p99>5ms,stale>0,loss>0.1%", "LIMIT,...")
     find_knee: bool = flag(False,
-        "find the highest rate at which limits hold, from --rate on; --time is the shortest step")
+        "find the highest rate within the limits, starting at --rate; --time is the shortest step")
     knee_limits: str = flag(KNEE_LIMITS, f"the limits of --find-knee (default {KNEE_LIMITS})", "LIMIT,...")
     part: Portion = flag(WHOLE,
         "the portion of the plan for this generator, such as 0/4, the first of four", "INDEX/COUNT",
         read=_unless_empty(read_portion, WHOLE))
     coordinate: tuple[str, int] | None = flag(None,
-        "where the generator of part 0 listens, for all of them to begin together", "HOST:PORT",
+        "address of generator 0, at which all generators begin together", "HOST:PORT",
         read=_unless_empty(partial(_host_and_port, "coordinate"), None))
     job: str = flag("", "the Indexed Job of this pod; it sets the portion and collects the reports", "NAME")
     live: str = flag(LINE, "progress display: line (default), screen, or none", "HOW", choices=WAYS)
@@ -313,9 +313,9 @@ class LoadFlags(ReportCommand):
     push: str = flag("", "send metrics to a Pushgateway, periodically and at the end", "URL",
         read=lambda url: check_gateway(url) if url else "")
     i_own_this: list[str] = flag([], "public addresses that belong to you", "ADDRESS...")
-    max_rate: int = flag(int(MOST_RATE), _count(f"limit of --rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE"))
-    max_time: float = flag(MOST_SECONDS, _time(f"limit of --time (default {MOST_SECONDS / 3600:g}h)"))
-    keep_going: bool = flag(False, "go on even if every query fails")
+    max_rate: int = flag(int(MOST_RATE), _count(f"highest --rate (default {MOST_RATE:g})", HIGHEST_RATE, "RATE"))
+    max_time: float = flag(MOST_SECONDS, _time(f"longest --time (default {MOST_SECONDS / 3600:g}h)"))
+    keep_going: bool = flag(False, "continue even if every query fails")
     no_code: bool = flag(False, NO_CODE)
     # fmt: on
 
@@ -372,36 +372,36 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "part": ("coordinate",),
     "coordinate": ("part",),
 }
-_OUT: Final = "leave one of them out"
+_OUT: Final = "use only one"
 _API: Final = "a Corefile that says which API server; --api serves a simulated cluster instead"
 # A flag, those that it excludes, and the sentence with one of these in place of {}.
 _EXCLUDED: Final = (
     ("job", ("part", "coordinate"), f"--{{}}: the Job of --job says which portion this is, and where all meet; {_OUT}"),
     ("churn-api", ("api",), f"--churn-api needs --conf, {_API}"),
     ("churn-api", ("part", "job"),
-     "--churn-api: each generator would change its own namespace; leave --part and --job out"),
+     "--churn-api: each generator would change its own namespace; remove --part and --job"),
     ("api", ("part", "job"), f"--{{}}: each generator would create its own cluster for --api; {_OUT}"),
     ("queries", ("mix", "zipf"), f"--{{}} draws names of a cluster, --queries takes those of a file in order; {_OUT}"),
-    ("replay", ("queries",), "--{} sends what is in another file; leave it or --replay out"),
-    ("replay", ("pods",), "--{} look names up at their own times; leave it or --replay out"),
-    ("replay", ("mix", "zipf"), "--{} draws names of a cluster; leave it or --replay out"),
-    ("replay", ("rate",), "--{} is that of the recording; --speed changes it; leave it or --replay out"),
-    ("replay", ("arrival",), "--{} is that of the recording; leave it or --replay out"),
+    ("replay", ("queries",), "--{} sends what is in another file; remove it or --replay"),
+    ("replay", ("pods",), "--{} look names up at their own times; remove it or --replay"),
+    ("replay", ("mix", "zipf"), "--{} draws names of a cluster; remove it or --replay"),
+    ("replay", ("rate",), "--{} is that of the recording; --speed changes it; remove it or --replay"),
+    ("replay", ("arrival",), "--{} is that of the recording; remove it or --replay"),
     ("pods", ("queries",), f"--{{}} sends what is in a file, --pods look up names of a cluster; {_OUT}"),
     ("pods", ("edns",),
      f"--{{}} is for all queries, but resolvers have their own ways: --resolv-options edns0 is for glibc; {_OUT}"),
     ("pods", ("timeout",), f"--{{}} is for queries, but resolvers have their own: --resolv-options timeout:2; {_OUT}"),
-    ("pods", STREAM_FLAGS, "--{} is for queries, and pods use UDP, and TCP as their resolvers do; leave it out"),
+    ("pods", STREAM_FLAGS, "--{} is for queries, and pods use UDP, and TCP as their resolvers do; remove it"),
     ("through", ("part", "job"), f"--{{}}: each generator would have its own caches of --through; {_OUT}"),
     ("clients", ("pods", "sockets", "connections"), f"--{{}}: each client of --clients has its own; {_OUT}"),
     ("random-labels", ("verify", "pods"), f"--{{}} is about names that there are; {_OUT}"),
     ("do", ("pods", "replay"), f"--{{}}: its queries carry their own flags; {_OUT}"),
     ("tls-insecure", ("tls-ca",), f"--tls-insecure trusts any certificate, --tls-ca only some; {_OUT}"),
-    ("find-knee", ("part", "job"), "--find-knee: one generator searches, at its own times; leave --{} out"),
-    ("replay", ("stages",), "--{} are those of the recording; leave them or --replay out"),
-    ("stages", ("time",), "--{}: the stages have their own times; leave it out, or give --rate too"),
-    ("find-knee", ("pods",), "--find-knee finds a rate of queries, and pods make lookups; leave --{} out"),
-    ("find-knee", ("replay",), "--find-knee finds a rate of queries, and a recording has its own; leave --{} out"),
+    ("find-knee", ("part", "job"), "--find-knee: one generator searches, at its own times; remove --{}"),
+    ("replay", ("stages",), "--{} are those of the recording; remove them or --replay"),
+    ("stages", ("time",), "--{}: the stages have their own times; remove it, or give --rate too"),
+    ("find-knee", ("pods",), "--find-knee finds a rate of queries, and pods make lookups; remove --{}"),
+    ("find-knee", ("replay",), "--find-knee finds a rate of queries, and a recording has its own; remove --{}"),
 )  # fmt: skip
 
 
@@ -503,7 +503,7 @@ def _clients(flags: LoadFlags, replay: Replay | None) -> list[str]:
         raise FlagError("--clients any is for --replay; give addresses such as 127.1.0.0/24")
     count = replay.clients if replay is not None and found else len(found)
     if count > MOST_SOCKETS:
-        raise FlagError(f"--clients: {count} clients are more than {MOST_SOCKETS}; leave it out")
+        raise FlagError(f"--clients: {count} clients are more than {MOST_SOCKETS}; remove it")
     return [found[at % len(found)] for at in range(count)]
 
 
@@ -594,7 +594,7 @@ def _probes(flags: LoadFlags, streams: StreamPlan | None, schedule: Schedule) ->
     """Probes per second that follow changes: -probes, or a share of the load's rate."""
     if streams is not None and not streams.for_truncated:
         if flags.uses("probes"):
-            raise FlagError("--probes uses UDP, and this load uses connections; leave it out")
+            raise FlagError("--probes uses UDP, and this load uses connections; remove it")
         return 0.0
     if flags.probes is not None:
         return flags.probes

@@ -138,7 +138,7 @@ def _weighted(
     """The items of all kinds, and their weights; raise LoadError."""
     for kind, share in (mix or {}).items():
         if share and not by_kind[kind]:
-            add = "add --external NAME..., or leave it out" if kind == EXTERNAL else "leave it out"
+            add = "add --external NAME..., or remove it" if kind == EXTERNAL else "remove it"
             raise LoadError(f"--mix: the cluster has no names of the kind {kind}; {add}")
     if not any(len(found) for kind, found in by_kind.items() if kind not in (ABSENT, EXTERNAL)):
         raise LoadError(

@@ -71,7 +71,7 @@ class Barrier:
     def _problem(self, asked: Asked, connection: object, now: int) -> str:
         name = self._name(asked.part)
         if asked.parts != self._parts or not 0 <= asked.part < self._parts:
-            return f"there is part {asked.part}/{asked.parts} among {self._parts} generators; give all the same count"
+            return f"found part {asked.part}/{asked.parts} among {self._parts} generators; use the same count for all"
         if self._connections.setdefault(asked.part, connection) is not connection:
             return f"there are two generators with {name}; give each its own"
         if asked.failed:

@@ -3,7 +3,7 @@
 Path: report.py -> here -> cli/reports.py prints it.
 Rule 1: an item has the figures of one kind of one server.  All items have all labels, because perfdash shows what has
         a value of each: `Metric` (latency, queries ...), `Server`, and `Queries` (those of one kind, or all).
-Rule 2: a figure that is refused or lost is left out: it is no number, and perfdash leaves a gap.
+Rule 2: a figure that is refused or lost is skipped: it is no number, and perfdash leaves a gap.
 Source: kubernetes/perf-tests, clusterloader2/pkg/measurement/util/perftype.go and perfdash/parser.go.
 """
 

@@ -36,7 +36,7 @@ def check_together(
             "kubernetes needs a forward zone for the names in PTR records; add for example cluster.local"
         )
     if options["namespaces"] and options["namespace_labels"]:
-        raise where.error('"namespaces" and "namespace_labels" of kubernetes exclude each other')
+        raise where.error('"namespaces" and "namespace_labels" of kubernetes cannot be combined')
     if options["zonal"] and options["noendpoints"]:
         raise line_of(directive, "zonal").error(
             '"zonal" needs endpoints, but "noendpoints" disables them; remove one of the two'

@@ -81,7 +81,7 @@ ANSWERING: Final = ("k8s_external", "file", "auto", "secondary", "forward", "err
 UNKNOWN_ZONES: Final = frozenset({"autopath", "chaos", "fault", "any", "dns64"})
 # Plugins that answer all names of their zones, unless they fall through, and the number of arguments before the zones.
 AUTHORITIES: Final = {"template": 2, "k8s_external": 0, "file": 1, "auto": 0, "secondary": 0}
-STDOUT: Final = '"stdout" has no effect: errors are always logged there; leave it out'
+STDOUT: Final = '"stdout" has no effect: errors are always logged there; remove it'
 FOR_ALL: Final = frozenset({"net", "type", "*"})  # the words of a rule of acl for all queries
 NEEDS_TLS: Final = ("tls", "tls_servername")
 # A plugin's name that is also a top-level domain.
@@ -128,7 +128,7 @@ def _of_block(
     for key in block.keys:
         if key.text in ORDER and key.text not in ALSO_ZONES:
             sentence = 'is a "}" too early, so that this line is not in the block above?'
-            yield key.position, f'"{key.text}" is taken for the zone of a server block; {sentence}'
+            yield key.position, f'"{key.text}" is read as the zone of a server block; {sentence}'
     for directive in block.directives:
         yield from _of_words(directive)
         if not names & WIDENING:
@@ -165,11 +165,11 @@ def _of_words(directive: Directive) -> Iterator[Hint]:
     for token in words:
         meant = _meant(token, name, properties)
         if meant:
-            yield token.position, f'"{token.text}" is taken for a zone; {meant}'
+            yield token.position, f'"{token.text}" is read as a zone; {meant}'
     if name == "forward":
         for token in directive.args[1:]:
             if token.text in properties:
-                sentence = f"is taken for the host name of an upstream; {_BRACES}"
+                sentence = f"is read as the host name of an upstream; {_BRACES}"
                 yield token.position, f'"{token.text}" {sentence}'
     args = () if name == "log" else directive.args  # it then logs all names, which may be intended
     for token in (*args, *(word for line in directive.lines for word in (line.name, *line.args))):
@@ -203,7 +203,7 @@ def _meant(token: Token, plugin: str, properties: object) -> str:
             return f'the first argument of forward is a zone, as in "forward . {text}"'
         return 'the zone of a network has the form "10.244.0.0/16"'
     if plugin == "log" and text in ("stdout", "stderr"):
-        return "log writes to standard output anyway, so leave it out"
+        return "log writes to standard output anyway, so remove it"
     if text in WORDS or (len(labels) == 1 and text[0] in "+-0123456789"):
         if plugin == "cache":
             return 'a TTL is a number of seconds without a unit, as in "cache 30"'

@@ -277,7 +277,7 @@ def _expectation(lines: list[tuple[int, str]]) -> Expectation:
             )
     for section, expected in found.sections.items():
         if not expected.records and expected.order != "*":
-            raise DigError(f"{number}: section {section} is named but has no records; leave it out")
+            raise DigError(f"{number}: section {section} is named but has no records; remove it")
     return found
 
 

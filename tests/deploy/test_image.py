@@ -181,7 +181,7 @@ def test_commands_beside_the_server(root: Path, writable: str) -> None:
         assert f"{NAME}. 5 IN A 10.96.7.7" in names[1]
         assert "queries/s" in top[1]
     else:
-        assert all(each[1].startswith("no running server was found; ") for each in found.beside[:3])
+        assert all(each[1].startswith("no server is running; ") for each in found.beside[:3])
 
 
 def test_the_kubectl_plugin(root: Path, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ class Explainer:
         await pause()
         doubt = processor.doubt()
         visits = [each for each in visits if each.request.depth == 0]
-        visit, cluster = cluster_visit(visits), None
+        visit, cluster = cluster_visit(visits, reply.rcode), None
         needed: tuple[Change, ...] = ()
         service = None
         if visit is not None:
@@ -417,10 +417,8 @@ def _of_family(service: ServiceReport, qtype: int) -> str:
     """What to do for a name to have addresses of a family."""
     if qtype not in (RRType.A, RRType.AAAA) or service.kind == "ExternalName":
         return ""
-    family, place = (
-        "IPv4" if qtype == RRType.A else "IPv6",
-        f"Service {service.namespace}/{service.name}",
-    )
+    family = "IPv4" if qtype == RRType.A else "IPv6"
+    place = f"Service {service.namespace}/{service.name}"
     if service.kind == "headless":
         return (
             f"add {family} to ipFamilies of {place}, or an EndpointSlice with addressType: {family}"
@@ -646,10 +644,8 @@ class _Cluster:
                 return "the zone has names of whole addresses only, and this is not one"
             return "no Service has the address as its cluster IP, and no ready endpoint has it"
         if parsed is not None and parsed.kind == POD and parsed.name:
-            return (
-                f'in the pod zone names are addresses, such as 10-0-0-1, and "{text(parsed.name)}" '
-                "is none"
-            )
+            name = text(parsed.name)
+            return f'in the pod zone names are addresses, such as 10-0-0-1, and "{name}" is none'
         if not self._lacks(RRType.A):
             rrtype = type_to_text(qtype)
             return f"the name has an A record; like CoreDNS, hsdns denies it for {rrtype}"

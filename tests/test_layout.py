@@ -188,7 +188,7 @@ def test_navigation_has_every_page() -> None:
     listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert listed == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     for most, pages in (
-        (26_800, [ROOT / "README.md", *DOCS.glob("*.md")]),
+        (26_900, [ROOT / "README.md", *DOCS.glob("*.md")]),
         (25_000, (DOCS / "plugins").glob("*.md")),
     ):
         assert sum(len(page.read_text().split()) for page in pages) < most

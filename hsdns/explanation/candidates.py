@@ -210,17 +210,27 @@ class Candidates:
         if self._parsed.topology_zone:
             yield self._as_headless(f"{place} has a cluster IP, which is in no topology zone")
         if self._has_port:
-            needed, own = f"{place} has {self._asked_port}", self._owner.spec.ports or ()
-            todo = ""
-            if len(own) == 1 and not own[0].name:
-                todo = f"set name: {text(self._parsed.port)} for port {own[0].port} of {place}"
-            yield self._with_spec(self._without_port(), needed, ports=ports)._replace(todo=todo)
+            needed = f"{place} has {self._asked_port}"
+            todo = self._name_of_port(self._owner.spec.ports or ())
+            yield self._with_spec(self._without_port(), needed, todo, ports=ports)
         yield self._with_spec(
             f"{place} has neither a cluster IP nor a port",
             f"{place} has a cluster IP",
             cluster_ip=MADE_ADDRESS,
             cluster_ips=[MADE_ADDRESS],
         )
+
+    def _name_of_port(self, served: Sequence[ServicePort | EndpointPort]) -> str:
+        """What to do for a port name that the Service does not have; `served` are the ports that have names."""
+        port, own = text(self._parsed.port), self._owner.spec.ports or ()
+        if len(own) == 1 and not own[0].name:
+            return f"set name: {port} for port {own[0].port} of {self._place}"
+        found = next((each for each in served if each.name), None)
+        if found is None or not port or any(each.name == port for each in own):
+            return ""
+        zone, protocol = self._replay.zone.to_text(), (found.protocol or "TCP").lower()
+        use = f"_{found.name}._{protocol}.{self._name}.{self._namespace}.svc.{zone}"
+        return f"use {use.removesuffix('.')}, or add a port named {port} to {self._place}"
 
     def _without_port(self) -> str:
         ports = self._owner.spec.ports or ()
@@ -301,12 +311,13 @@ class Candidates:
             yield from self._of_hostname(listed)
         filled = [part for part in slices if part.endpoints]
         if self._has_port and filled:
-            has = _port_names(filled[0].ports or ())
+            served, name = filled[0].ports or (), filled[0].metadata.name
             yield self._because(
                 _slice_place(filled[0]),
-                f"{self._without_port()}; EndpointSlice {filled[0].metadata.name} has {has}",
+                f"{self._without_port()}; EndpointSlice {name} has {_port_names(served)}",
                 f"the EndpointSlice has {self._asked_port}",
                 self._with_ports,
+                self._name_of_port(served),
             )
         hostname = todo = ""
         if asked:
@@ -387,13 +398,11 @@ class Candidates:
                     below = "and there is no such Service"
                 cause = f"{place} has subdomain {subdomain}, {below}; the queried Service is {name}"
             else:
-                has = "neither hostname nor subdomain"
-                if hostname or subdomain:
-                    has = (
-                        f"subdomain {subdomain} but no hostname"
-                        if subdomain
-                        else "a hostname but no subdomain"
-                    )
+                has = (
+                    "a hostname but no subdomain" if hostname else "neither hostname nor subdomain"
+                )
+                if subdomain:
+                    has = f"subdomain {subdomain} but no hostname"
                 cause = f"{place} has {has}, so it has no DNS name"
             yield Change(
                 place,

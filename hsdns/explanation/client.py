@@ -48,7 +48,7 @@ from hsdns.sources.client_pod import USUAL_DNS
 from hsdns.sources.manifests import Manifests
 from hsdns.upstream.target import nameservers
 from hsdns.wire import counted, is_address
-from hsdns.wire.iana import Rcode
+from hsdns.wire.iana import Rcode, RRType
 from hsdns.wire.rdata import address_to_text
 
 # Whole lookups of resolvers, with answers of the observed chain.
@@ -125,8 +125,7 @@ class Lookups:
     """Lookups of one name; `respond` says how this server responds to a packet to one of its addresses."""
 
     def __init__(self, respond: Respond, name: str, types: Sequence[int]) -> None:
-        self.name, self.types = name, types
-        self._respond = respond
+        self.respond, self.name, self.types = respond, name, types
 
     async def look_up(self, setting: Setting, name: str = "") -> LookupReport:
         """Run a lookup, of another name if one is given; raise ValueError for a name that cannot be in a message."""
@@ -141,16 +140,14 @@ class Lookups:
 
         async def fate_of(packet: Packet) -> Fate:
             if not setting.is_seen(servers[packet.server]):
-                is_known = any(map(setting.is_seen, servers))
-                whose = (
-                    "the nameservers of its node" if setting.through.domain else setting.nameservers
-                )
+                is_known, splits = any(map(setting.is_seen, servers)), setting.through.domain
+                whose = "the nameservers of its node" if splits else setting.nameservers
                 why = f"{whose} would answer for {packet.name}"
-                found = Response(MISSING if setting.through.domain else None, why, not is_known)
+                found = Response(MISSING if splits else None, why, not is_known)
             elif packet.transport in blocked:
                 found = Response(None)
             else:
-                found = await self._respond(packet, servers[packet.server])
+                found = await self.respond(packet, servers[packet.server])
             if found.why:
                 unseen[id(packet)] = NOT_SEEN if found.fate is None else ASSUMED
                 reasons[id(packet)] = found.why
@@ -250,6 +247,9 @@ async def client_cause(
 ) -> ClientCause | None:
     """The first cause that a lookup proves, or None if the client is not the cause."""
     likely: ClientCause | None = None
+    both = Lookups(lookups.respond, lookups.name, (RRType.A, RRType.AAAA))
+    if lookups.types in ((RRType.A,), (RRType.AAAA,)) and not (await both.look_up(setting)).error:
+        return None  # the Service has no address of this family
     for each in _causes(client, setting, failed, lookups.name, lookups.types):
         if "udp" in dict(setting.blocked):  # whatever other causes there are
             return each

@@ -110,7 +110,7 @@ class Explainer:
         await pause()
         doubt = processor.doubt()
         visits = [each for each in visits if each.request.depth == 0]
-        visit, cluster = cluster_visit(visits), None
+        visit, cluster = cluster_visit(visits, reply.rcode), None
         needed: tuple[Change, ...] = ()
         service = None
         if visit is not None:
@@ -418,10 +418,8 @@ def _of_family(service: ServiceReport, qtype: int) -> str:
     """What to do for a name to have addresses of a family."""
     if qtype not in ADDRESSES or service.kind == "ExternalName":
         return ""
-    family, place = (
-        "IPv4" if qtype == RRType.A else "IPv6",
-        f"Service {service.namespace}/{service.name}",
-    )
+    family = "IPv4" if qtype == RRType.A else "IPv6"
+    place = f"Service {service.namespace}/{service.name}"
     if service.kind == "headless":
         return (
             f"add {family} to ipFamilies of {place}, or an EndpointSlice with addressType: {family}"

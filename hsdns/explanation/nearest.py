@@ -91,9 +91,7 @@ async def nearest(
     home = zone or next((each for each in block.zones if not is_reverse(each)), None)
     if home is None or not qname.labels or is_reverse(home) or qtype in (RRType.AXFR, RRType.IXFR):
         return Nearest()
-    forms = list(
-        _forms(qname.labels, None, home) if zone is None else _forms(qname.below(home), home, home)
-    )
+    forms = list(_forms(qname.labels if zone is None else qname.below(home), zone, home))
     places = _Places(block, home, pods)
     kinds = (
         (Guess(*form[:2]) for form in forms),
@@ -177,12 +175,8 @@ def _forms(labels: Labels, below: Name | None, home: Name) -> Iterator[Form]:
         head, rest = labels[: at + 1], labels[at + 1 :]
         other = ".".join(map(text, rest))
         if below is None:
-            why = (
-                f"the cluster domain is {domain}, not {other}"
-                if other
-                else "the cluster domain is missing"
-            )
-            yield Form(head, why)
+            differs = f"the cluster domain is {domain}, not {other}"
+            yield Form(head, differs if other else "the cluster domain is missing")
         elif not rest:
             yield Form(head)
         elif rest[: len(zone)] == zone:

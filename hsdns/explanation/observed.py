@@ -218,9 +218,8 @@ class _Observer:
             if asked is not None and visit.passed is None:
                 visit.is_own = _is_own(handler, request)
                 itself = ", which is this server itself" if visit.is_own else ""
-                visit.told = (
-                    f"queried {asked()}{itself}; it took {took}{_extended_error(visit.reply)}"
-                )
+                ede = _extended_error(visit.reply)
+                visit.told = f"queried {asked()}{itself}; it took {took}{ede}"
         else:
             visit.reply = await handler.handle(request, following)
         return visit.reply
@@ -359,10 +358,19 @@ def not_known(block: Kubernetes, query: Query, depth: int = 0) -> str:
     return "" if alias is None else not_known(block, Query.ask(alias, query.qtype), depth + 1)
 
 
-def cluster_visit(visits: Sequence[Visit]) -> Visit | None:
-    """The first visit of a kubernetes plugin to a name in its zones."""
-    for visit in visits:
-        qname = visit.request.query.qname
-        if isinstance(visit.handler, Kubernetes) and qname.longest_of(visit.handler.zones):
-            return visit
-    return None
+def cluster_visit(visits: Sequence[Visit], rcode: int) -> Visit | None:
+    """The visit of a kubernetes plugin to a name in its zones: the one that has the name, else the first.
+
+    None if autopath went on to a plugin that failed: then the name of the cluster does not matter.
+    """
+    made = [each for each in visits if each.passed is None]
+    found = [
+        each
+        for each in visits
+        if isinstance(each.handler, Kubernetes)
+        and each.request.query.qname.longest_of(each.handler.zones)
+    ]
+    has = [each for each in found if each in made and each.reply and not each.reply.rcode]
+    if rcode == Rcode.SERVFAIL and made[-1:] != found[-1:] and any(each in made for each in found):
+        return next(iter(has), None)
+    return next(iter(has or found), None)

@@ -151,12 +151,9 @@ def _service(found: ServiceReport) -> Tree:
     parts.append(f"version {found.resource_version or 'unknown'}")
     below: Tree = []
     for part in found.slices:
-        same = part.ports == found.ports
-        ports = (
-            f"the ports of the {found.object}"
-            if same
-            else f"ports {' '.join(part.ports) or 'none'}"
-        )
+        ports = f"ports {' '.join(part.ports) or 'none'}"
+        if part.ports == found.ports:
+            ports = f"the ports of the {found.object}"
         below.append(
             f"EndpointSlice {part.name}: {part.address_type}, {ports}, "
             f"version {part.resource_version or 'unknown'}"

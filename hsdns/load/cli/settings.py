@@ -234,7 +234,7 @@ class LoadFlags(ReportCommand):
     pods: int | None = flag(None, _count(
         "pods that look names up as their resolvers do; --rate is lookups a second", MOST_PODS))
     resolvers: dict[str, int] = flag(dict(RESOLVERS),
-        _shares("resolvers", "pods' programs", _PROGRAMS, RESOLVERS, "program"))
+        _shares("resolvers", "pods' programs", _PROGRAMS, RESOLVERS, "program that looks up addresses"))
     forms_: dict[str, int] = flag(dict(FORMS),
         _shares("forms", "ways to write a name", FORMS, FORMS, "form of a name"))
     external: list[str] = flag([], _names("external", "names outside of the cluster that pods look up", "NAME..."))

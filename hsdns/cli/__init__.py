@@ -40,7 +40,7 @@ COMMANDS: Final = {
         "rule": ("Show the page of a lint rule, or list them", "HS103"),
     },
     "Test": {
-        "fault": ("Make DNS misbehave on purpose", "run ndots-storm"),
+        "fault": ("Make DNS misbehave on purpose", "add drop type AAAA"),
         "record": ("Record a cluster's changes in a file", "shop.rec"),
         "replay": ("Control the replay of a recording", "pause"),
         "load": ("Load-test a DNS server and check its answers", "--queries names.txt"),

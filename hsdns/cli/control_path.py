@@ -32,13 +32,14 @@ def address_of(control: str) -> HostPort | None:
     return None if "/" in control else split_host_port(control)
 
 
-def check_path(control: str | None) -> None:
-    """Refuse an address, for a server that is not for tests; raise FlagError."""
+def path_of(control: str | None) -> str | None:
+    """The path in --control, None for off; raise FlagError for an address, which is for servers of tests."""
     if control is not None and address_of(control) is not None:
         raise FlagError(
             f'--control takes a path, found the address "{control}"; '
             "write control 127.0.0.1:PORT TOKENFILE in the Corefile, or use hsdns serve"
         )
+    return None if control == OFF else control
 
 
 def token_for(control: str | None) -> str | None:

@@ -87,7 +87,7 @@ class Coredns(Command):
     def run(self) -> int:
         """Serve, check, or show."""
         as_json = self._wants_json()
-        control_path.check_path(self.control)
+        control = control_path.path_of(self.control)
         if self.no_code and not self.validate:
             raise FlagError(
                 "--no-code is for --validate; a server runs the code that its Corefile names"
@@ -120,7 +120,7 @@ class Coredns(Command):
                 workers=self.workers,
                 verbose=self.v,
                 as_json=version() if as_json else None,
-                control=self.control,
+                control=control,
                 faults=self.faults,
                 reuseport=self.reuseport,
             ),

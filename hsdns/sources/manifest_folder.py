@@ -120,7 +120,10 @@ def _walk(folder: str, above: frozenset[str], remarks: list[str]) -> Iterator[st
         return  # a link to a folder above it
     try:
         names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return
     except OSError:
+        yield folder  # who reads it says why it cannot be read
         return
     remark = _rendered(folder, names)
     if remark and remark not in remarks:

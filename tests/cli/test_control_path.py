@@ -17,9 +17,9 @@ from hsdns.cli.command import FlagError
 from hsdns.cli.control_path import (
     TOKEN,
     ControlPathError,
-    check_path,
     make_path,
     own_folder,
+    path_of,
     sockets,
     token_for,
 )
@@ -148,10 +148,9 @@ def test_an_address_that_is_not_opened(
 
 
 def test_an_address_of_another_server() -> None:
-    check_path("/run/c.sock")
-    check_path(None)
+    assert [path_of(each) for each in ("/run/c.sock", None, "off")] == ["/run/c.sock", None, None]
     with pytest.raises(FlagError) as raised:
-        check_path("127.0.0.1:9160")
+        path_of("127.0.0.1:9160")
     assert str(raised.value) == (
         '--control takes a path, found the address "127.0.0.1:9160"; '
         "write control 127.0.0.1:PORT TOKENFILE in the Corefile, or use hsdns serve"

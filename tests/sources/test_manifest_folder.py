@@ -52,6 +52,25 @@ def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> Non
     assert listed == ["also/a.yaml", "real/a.yaml"]
 
 
+@pytest.mark.parametrize(
+    ("error", "listed"),
+    [(PermissionError, ["closed", "open/a.yaml"]), (FileNotFoundError, ["open/a.yaml"])],
+)
+def test_a_folder_that_cannot_be_read_is_listed_for_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError], listed: list[str]
+) -> None:
+    write(tmp_path, "closed/b.yaml", "open/a.yaml")
+    names = os.listdir
+
+    def listdir(folder: str) -> list[str]:
+        if folder.endswith("closed"):
+            raise error
+        return names(folder)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    assert [os.path.relpath(each, tmp_path) for each in manifest_paths([str(tmp_path)])] == listed
+
+
 def test_fingerprint_sees_what_links_lead_to(tmp_path: Path) -> None:
     write(tmp_path, "..1/a.yaml", "..2/a.yaml")
     (tmp_path / "..data").symlink_to("..1")

@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_noted(answer: object, reason: str) -> None:
 
 
 def test_the_role_of_the_manifest_allows_what_is_read() -> None:
-    documents = list(yaml.safe_load_all((DEPLOY / "doctor" / "rbac.yaml").read_text()))
+    documents = list(yaml.safe_load_all((DEPLOY / "doctor" / "base" / "rbac.yaml").read_text()))
     rules = [rule for each in documents for rule in each.get("rules", ())]
     for kind in KINDS:
         group = kind.group_version.rpartition("/")[0]
@@ -163,7 +163,7 @@ def test_the_account_of_the_job_has_the_roles() -> None:
     (job,) = yaml.safe_load_all((folder / "job.yaml").read_text())
     account, *bindings = yaml.safe_load_all((folder / "serviceaccount.yaml").read_text())
     subject = {"kind": account["kind"], **account["metadata"]}
-    roles = yaml.safe_load_all((DEPLOY / "doctor" / "rbac.yaml").read_text())
+    roles = yaml.safe_load_all((DEPLOY / "doctor" / "base" / "rbac.yaml").read_text())
     bound = {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings}
     assert bound == {(each["kind"], each["metadata"]["name"]) for each in roles}
     assert [each["subjects"] for each in bindings] == [[subject]] * 2

@@ -1,8 +1,8 @@
 """Makes code in the text what it is in the source: flags stay whole, and a bar in a table has no backslash.
 
 Path: mkdocs.yml -> here -> docs/site.css.
-Rule: a browser breaks a line after the dashes of a flag, unless it is marked.  Other readers of Markdown need a backslash
-      before a bar in a table; this one shows it.
+Rule: a browser breaks a line after the dashes of a flag, unless it is marked.  Other readers of Markdown need a
+      backslash before a bar in a table; this one shows it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ CODE_LINES = {
     "hsdns/authority": 959,
     "hsdns/causes": 1_221,
     "hsdns/cli": 3_098,
-    "hsdns/cluster": 4_913,
+    "hsdns/cluster": 4_915,
     "hsdns/corefile": 1_359,
     "hsdns/doctor": 1_400,
     "hsdns/explanation": 4_036,
@@ -50,7 +50,7 @@ CODE_LINES = {
     "hsdns/upstream": 1_520,
     "hsdns/wire": 1_716,
     "loadtest": 7_978,
-    "tests": 59_390,
+    "tests": 59_416,
 }
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -207,6 +207,10 @@ Object = Service | EndpointSlice | Namespace | Pod | ServiceImport
 KINDS: Final[dict[str, type[Object]]] = {
     each.__name__: each for each in (Service, EndpointSlice, Namespace, Pod, ServiceImport)
 }
+# msgspec 0.22 shows a type to other threads before it is complete: two that decode one for the first time at once crash
+# the process.  So all of it happens here.
+for _kind in KINDS.values():
+    msgspec.json.Decoder(_kind)
 UNDECODED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # raised by decoding
 Identity = tuple[type[Object], str, str]  # kind, namespace, name
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"

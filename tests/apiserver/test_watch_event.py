@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -107,3 +109,35 @@ def test_a_line_above_the_limit_is_skipped(chunks: list[bytes]) -> None:
     # A line that came whole is in memory anyway; the limit is for what must be kept.
     assert lines[-1] == b"ok"
     assert (splitter.skipped, len(lines)) == (1, 1)
+
+
+AT_ONCE = """
+import sys, threading
+import msgspec
+from hsdns.apiserver.watch_event import decode_page
+from hsdns.apiserver.resource import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES
+from hsdns.cluster.objects import KINDS
+
+PAGE = b'{"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "a", "resourceVersion": "1"}}]}'
+sys.setswitchinterval(1e-6)
+ready = threading.Barrier(4)
+
+def read():
+    ready.wait()
+    for kind in KINDS.values():
+        msgspec.json.decode(b'{"metadata": {"name": "a"}}', type=kind)
+    for resource in (SERVICES, ENDPOINT_SLICES, NAMESPACES, PODS):
+        decode_page(PAGE, resource)
+
+threads = [threading.Thread(target=read) for _ in range(4)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+"""
+
+
+def test_threads_that_read_their_first_objects_at_once() -> None:
+    """Two of three of these processes crashed without what objects.py and watch_event.py do about it."""
+    processes = [subprocess.Popen([sys.executable, "-c", AT_ONCE]) for _ in range(6)]
+    assert [each.wait() for each in processes] == [0] * 6
